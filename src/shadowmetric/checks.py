@@ -1,0 +1,115 @@
+"""What is refused at the door, each in one sentence: what is wrong, the value received, what to do.
+
+Checks that read values (finite rows, row numbers in range) would make a GPU wait. They run on the
+CPU always, and elsewhere only when the loss or miner was made with `debug=True`.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from shadowmetric.types import Triplets
+
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+def check_margin(margin: float, *, least: float = 0.0, name: str = "margin") -> float:
+    """Return the margin, or refuse one that is not above `least`."""
+    if not isinstance(margin, int | float) or math.isnan(margin) or margin <= least:
+        raise ValueError(f"{name} is {margin!r}; it must be a number above {least:g}.")
+    return float(margin)
+
+
+def check_choice(value: object, choices: tuple[str, ...], name: str) -> str:
+    """Return the value, or refuse one that is not among the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} is {value!r}; choose one of {', '.join(choices)}.")
+    return value
+
+
+def check_rows(rows: Tensor, name: str = "embeddings", *, debug: bool = False) -> None:
+    """Refuse anything but a non-empty (rows, dim) floating tensor of finite numbers."""
+    if rows.ndim != 2:
+        raise ValueError(f"{name} has shape {tuple(rows.shape)}; it must be (rows, dim).")
+    if not rows.is_floating_point():
+        raise ValueError(f"{name} is {rows.dtype}; it must be a floating type: call .float() first.")
+    if 0 in rows.shape:
+        raise ValueError(f"{name} is empty, of shape {tuple(rows.shape)}; give at least one row of one number.")
+    if debug or rows.device.type == "cpu":
+        _check_finite(rows.detach(), name)
+
+
+def check_labels(labels: Tensor, rows: Tensor, name: str = "labels", rows_name: str = "embeddings") -> Tensor:
+    """Return the labels as int64, or refuse what is not one integer for each row."""
+    if labels.dtype not in INTEGERS:
+        raise ValueError(f"{name} is {labels.dtype}; class labels must be integers: call .long() first.")
+    if labels.ndim != 1 or len(labels) != len(rows):
+        raise ValueError(
+            f"{name} has shape {tuple(labels.shape)} for {len(rows)} rows of {rows_name}; give one label for each row."
+        )
+    if labels.device != rows.device:
+        raise ValueError(f"{name} is on {labels.device} and {rows_name} on {rows.device}; move one to the other.")
+    return labels.long()
+
+
+def check_batch(
+    embeddings: Tensor,
+    labels: Tensor,
+    references: Tensor | None,
+    reference_labels: Tensor | None,
+    *,
+    debug: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """Check a batch and its references; return both sets of labels as int64."""
+    check_rows(embeddings, debug=debug)
+    labels = check_labels(labels, embeddings)
+    if (references is None) != (reference_labels is None):
+        given, missing = ("references", "reference_labels")[:: 1 if reference_labels is None else -1]
+        raise ValueError(f"{given} was given without {missing}; pass both or neither.")
+    if references is None or reference_labels is None:
+        return labels, None
+    check_rows(references, "references", debug=debug)
+    if references.shape[1] != embeddings.shape[1]:
+        raise ValueError(
+            f"references has rows of {references.shape[1]} numbers and embeddings of {embeddings.shape[1]}; they must match."
+        )
+    if references.device != embeddings.device:
+        raise ValueError(f"references is on {references.device} and embeddings on {embeddings.device}; move one to the other.")
+    return labels, check_labels(reference_labels, references, "reference_labels", "references")
+
+
+def check_triplets(triplets: object, anchors: int, others: int, device: torch.device, *, debug: bool = False) -> Triplets:
+    """Return three int64 tensors of row numbers, or refuse what is none."""
+    if not isinstance(triplets, tuple | list) or len(triplets) != 3:
+        size = f" of {len(triplets)}" if isinstance(triplets, tuple | list) else ""
+        raise ValueError(
+            f"triplets is a {type(triplets).__name__}{size}; give (anchor, positive, negative), three tensors of row numbers."
+        )
+    for name, numbers in zip(Triplets._fields, triplets, strict=True):
+        if not isinstance(numbers, Tensor) or numbers.dtype not in INTEGERS or numbers.ndim != 1:
+            what = f"{numbers.dtype} of shape {tuple(numbers.shape)}" if isinstance(numbers, Tensor) else type(numbers).__name__
+            raise ValueError(f"triplets' {name} is {what}; it must be a one-dimensional tensor of row numbers.")
+    if len({len(numbers) for numbers in triplets}) != 1:
+        raise ValueError(f"triplets' tensors have lengths {[len(numbers) for numbers in triplets]}; they must be equal.")
+    if debug or device.type == "cpu":
+        for name, numbers, limit in zip(Triplets._fields, triplets, (anchors, others, others), strict=True):
+            _check_range(numbers, limit, f"triplets' {name}")
+    return Triplets(*(numbers.to(device=device, dtype=torch.int64) for numbers in triplets))
+
+
+def _check_finite(rows: Tensor, name: str) -> None:
+    if torch.isfinite(rows.sum(dtype=torch.promote_types(rows.dtype, torch.float32))):
+        return
+    bad = (~torch.isfinite(rows).all(dim=1)).nonzero()
+    if len(bad):
+        raise ValueError(
+            f"{name} has {len(bad)} rows that are not finite, the first is row {int(bad[0])}; "
+            "look for a division by zero, a learning rate too high or an overflow in half precision."
+        )
+
+
+def _check_range(numbers: Tensor, limit: int, name: str) -> None:
+    if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < limit:
+        wrong = int(numbers.min()) if int(numbers.min()) < 0 else int(numbers.max())
+        raise ValueError(f"{name} names row {wrong}; the rows are 0 to {limit - 1}.")

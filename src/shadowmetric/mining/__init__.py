@@ -1,0 +1,6 @@
+"""(embeddings, labels) -> Triplets. One rule per file; none of them builds a (batch, batch) tensor."""
+
+from shadowmetric.mining.all_triplets import AllMiner as AllMiner
+from shadowmetric.mining.batch_hard import BatchHardMiner as BatchHardMiner
+from shadowmetric.mining.hard import HardMiner as HardMiner
+from shadowmetric.mining.semi_hard import SemiHardMiner as SemiHardMiner

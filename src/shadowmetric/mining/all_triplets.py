@@ -1,0 +1,63 @@
+"""Every triplet: each (anchor, positive) pair with each negative of the anchor.
+
+There are about batch x per-class x batch of them. As a list they are only for small batches; a loss
+with `miner="all"` streams the same triplets and never makes the list.
+"""
+
+from dataclasses import KW_ONLY, dataclass, field
+
+import torch
+from torch import Tensor
+
+from shadowmetric.checks import check_batch
+from shadowmetric.mining.nearest import fingerprints
+from shadowmetric.mining.ordered import no_triplets, ordered
+from shadowmetric.types import Triplets
+
+MOST_TRIPLETS = 2**30  # 24 GiB of row numbers
+
+
+@dataclass(frozen=True)
+class AllMiner:
+    """Choose every triplet of a batch."""
+
+    _: KW_ONLY
+    debug: bool = field(default=False, repr=False)
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        references: Tensor | None = None,
+        reference_labels: Tensor | None = None,
+    ) -> Triplets:
+        """Return the triplets of a batch, or of a batch against references."""
+        labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
+        others = labels if reference_labels is None else reference_labels
+        prints = None if references is None else (fingerprints(embeddings), fingerprints(references))
+        _check_count(labels, others, own=references is None)
+        parts = [no_triplets(labels.device)]
+        for anchor, label in enumerate(labels):
+            same = others == label
+            negative = (~same).nonzero()[:, 0]
+            if prints is None:
+                same[anchor] = False
+            else:
+                same &= prints[1] != prints[0][anchor]
+            positive = same.nonzero()[:, 0]
+            pairs = torch.cartesian_prod(positive, negative).view(-1, 2)
+            parts.append(Triplets(torch.full_like(pairs[:, 0], anchor), pairs[:, 0], pairs[:, 1]))
+        return ordered(parts)
+
+
+def _check_count(labels: Tensor, others: Tensor, *, own: bool) -> None:
+    """Refuse a list that would not fit into memory, before it is begun."""
+    _, classes = torch.unique(torch.cat([labels, others]), return_inverse=True)
+    size = torch.bincount(classes[len(labels) :], minlength=int(classes.max()) + 1)[classes[: len(labels)]]
+    count = int(((size - int(own)) * (len(others) - size)).sum())
+    if count > MOST_TRIPLETS:
+        raise ValueError(
+            f"this batch has {count:,} triplets, {24 * count / 2**30:,.0f} GiB as a list; "
+            'give miner="all" to a loss, which streams them without a list.'
+        )

@@ -1,0 +1,50 @@
+"""Batch-hard mining: for each anchor its farthest positive and its closest negative (Hermans et al.).
+
+One triplet for each anchor that has both. Ties go to the smaller row number.
+Memory: the scratch, and a few numbers per row, however large the classes are.
+"""
+
+from dataclasses import KW_ONLY, dataclass, field
+
+import torch
+from torch import Tensor
+
+from shadowmetric.checks import check_batch
+from shadowmetric.mining.nearest import Partners, Search, fingerprints
+from shadowmetric.mining.ordered import no_triplets, ordered
+from shadowmetric.ops.nearest_beyond import NEVER
+from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
+from shadowmetric.types import Triplets
+
+
+@dataclass(frozen=True)
+class BatchHardMiner:
+    """Choose for each anchor its farthest positive and its closest negative."""
+
+    _: KW_ONLY
+    normalize: bool = True
+    scratch_bytes: int = field(default=SCRATCH_BYTES, repr=False)
+    debug: bool = field(default=False, repr=False)
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        references: Tensor | None = None,
+        reference_labels: Tensor | None = None,
+    ) -> Triplets:
+        """Return the triplets of a batch, or of a batch against references."""
+        labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
+        search = Search(
+            embeddings, labels, references, reference_labels, normalize=self.normalize, scratch_bytes=self.scratch_bytes
+        )
+        if not search.possible:
+            return no_triplets(embeddings.device)
+        far = search.farthest_partner()
+        (near,) = search.nearest()
+        chosen = (far.distance > -NEVER) & (near.distance < NEVER)
+        if references is not None:  # a farthest positive that is the anchor itself is no positive
+            own, others = fingerprints(embeddings)[search.classes.order], fingerprints(references)
+            chosen &= own != others[torch.where(chosen, far.rank, 0)]
+        return ordered([search.triplets(chosen, Partners(far.rank, far.distance), near.rank)])

@@ -1,0 +1,174 @@
+"""What the miners share: partner distances, and the nearest or farthest negative of each row.
+
+Everything is read from blocks of squared distances, made the same way each time, so that a positive
+and a negative with equal rows are at equal distance. Ties go to the smaller row number.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from shadowmetric.mining.classes import Classes, group_by_class, partner_columns, rows_with_partner
+from shadowmetric.ops.arg_min import Best, no_best, update_arg_min
+from shadowmetric.ops.nearest_beyond import BITS, NEVER, NO_FLOOR, Nearest, exclude, nearest_beyond, rectangles
+from shadowmetric.ops.rows import DistanceRows, squared_distance_rows, working_dtype
+from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, Block, similarity_blocks
+from shadowmetric.types import Triplets
+
+BAND_SIDE = 256  # partners lie near the diagonal: small blocks there waste little of the product
+SLOTS_AT_ONCE = 8
+
+
+class Partners(NamedTuple):
+    """One positive for each of the first rows of the arrangement: its row number, and its distance as bits."""
+
+    row: Tensor
+    distance: Tensor
+
+
+class Search:
+    """A batch arranged by class, and the distances of its rows to the references or to one another."""
+
+    def __init__(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        references: Tensor | None,
+        reference_labels: Tensor | None,
+        *,
+        normalize: bool = True,
+        scratch_bytes: int = SCRATCH_BYTES,
+    ):
+        self.symmetric = references is None
+        self.scratch_bytes = scratch_bytes
+        self.embeddings = embeddings
+        self.references = embeddings if references is None else references
+        self.classes: Classes = group_by_class(labels, reference_labels)
+        self.sides: DistanceRows = squared_distance_rows(
+            embeddings,
+            self.references,
+            order=self.classes.order,
+            other_order=self.classes.reference_order,
+            normalize=normalize,
+        )
+
+    @property
+    def possible(self) -> bool:
+        """Whether any row has both a partner and a row of another class."""
+        classes = self.classes
+        return bool(((classes.partners > 0) & (classes.size < len(self.references))).any())
+
+    def partners(self) -> list[Partners]:
+        """Return every positive of every row: the s-th entry holds the s-th one of the rows that have so many."""
+        left, classes = self.sides.left, self.classes
+        counts = rows_with_partner(classes)
+        found = [torch.empty(count, dtype=left.dtype, device=left.source.device) for count in counts]
+        for block in self._band():
+            for chunk in range(0, len(counts), SLOTS_AT_ONCE):
+                slots = range(chunk, min(chunk + SLOTS_AT_ONCE, len(counts)))
+                if counts[chunk] <= block.top:
+                    break
+                end = min(block.bottom, counts[chunk])
+                column = partner_columns(classes, slots, block.top, end) - block.first  # (slots, rows)
+                inside = (column >= 0) & (column < block.last - block.first)
+                row = torch.arange(end - block.top, device=column.device)
+                value = block.values[row, torch.where(inside, column, 0)]
+                for slot in slots:
+                    n = max(min(end, counts[slot]) - block.top, 0)
+                    here = found[slot][block.top : block.top + n]
+                    here.copy_(torch.where(inside[slot - chunk, :n], value[slot - chunk, :n], here))
+        bits = BITS[left.dtype]
+        columns = (partner_columns(classes, range(slot, slot + 1), 0, n)[0] for slot, n in enumerate(counts))
+        pairs = [Partners(classes.reference_order[c], f.view(bits)) for c, f in zip(columns, found, strict=True)]
+        return pairs if self.symmetric else self._without_self(pairs)
+
+    def nearest(self, floors: list[Tensor] | None = None) -> list[Nearest]:
+        """Return for each floor the nearest negative beyond it; without floors simply the nearest."""
+        left, right, _ = self.sides
+        if floors is None:
+            floors = [torch.full((len(left),), NO_FLOOR, dtype=BITS[left.dtype], device=left.source.device)]
+        return nearest_beyond(
+            left,
+            right,
+            floors,
+            self.classes.runs,
+            self.classes.reference_order,
+            symmetric=self.symmetric,
+            scratch_bytes=self.scratch_bytes,
+        )
+
+    def farthest(self) -> Nearest:
+        """Return the farthest negative of each row, distance -NEVER if it has none."""
+        left, right, _ = self.sides
+        best = no_best(len(left), left.dtype, left.source.device)
+        for block in similarity_blocks(left, right, scratch_bytes=self.scratch_bytes, temporaries=0.25):
+            exclude(block, self.classes.runs, -NEVER)
+            self._lower(best, block, block.values.neg_())
+        return Nearest(-best.value, best.rank)
+
+    def farthest_partner(self) -> Nearest:
+        """Return the farthest positive of each row, distance -NEVER if it has none."""
+        left = self.sides.left
+        best = no_best(len(left), left.dtype, left.source.device)
+        for block in self._band(temporaries=1.25):
+            kept = torch.full_like(block.values, NEVER)
+            for rows, columns in rectangles(block, self.classes.runs):
+                kept[rows, columns] = -block.values[rows, columns]
+            if self.symmetric:
+                itself = torch.arange(max(block.top, block.first), min(block.bottom, block.last), device=kept.device)
+                kept[itself - block.top, itself - block.first] = NEVER
+            self._lower(best, block, kept)
+        return Nearest(-best.value, best.rank)
+
+    def squared_distance(self, bits: Tensor) -> Tensor:
+        """Return squared distances from their bits."""
+        return bits.view(self.sides.left.dtype) - self.sides.offset
+
+    def triplets(self, chosen: Tensor, pairs: Partners, negative: Tensor) -> Triplets:
+        """Return the triplets of the chosen rows among the first rows of the arrangement."""
+        anchor = self.classes.order[: len(chosen)]
+        return Triplets(anchor[chosen], pairs.row[chosen], negative[chosen])
+
+    def _lower(self, best: Best, block: Block, values: Tensor) -> None:
+        """Lower the best answer of a block's rows by its values."""
+        rank = self.classes.reference_order[block.first : block.last]
+        update_arg_min(best, values, 1, rank, torch.arange(block.top, block.bottom, device=rank.device))
+
+    def _band(self, temporaries: float = 0.0) -> Iterator[Block]:
+        """Yield the blocks around the diagonal that hold every positive pair."""
+        start, stop = self.classes.start, self.classes.start + self.classes.size
+        return similarity_blocks(
+            self.sides.left,
+            self.sides.right,
+            scratch_bytes=self.scratch_bytes,
+            longest_side=BAND_SIDE,
+            temporaries=temporaries,
+            reach=lambda top, bottom: (int(start[top]), int(stop[bottom - 1])),
+        )
+
+    def _without_self(self, pairs: list[Partners]) -> list[Partners]:
+        """Move partners that are the row itself, found again among the references, beyond every distance."""
+        own, others = fingerprints(self.embeddings), fingerprints(self.references)
+        for row, distance in pairs:
+            itself = own[self.classes.order[: len(row)]] == others[row]
+            distance[itself] = torch.iinfo(distance.dtype).max
+        return pairs
+
+
+def alive(pairs: Partners) -> Tensor:
+    """Return which partners are not the row itself."""
+    return pairs.distance < torch.iinfo(pairs.distance.dtype).max
+
+
+def fingerprints(rows: Tensor) -> Tensor:
+    """Return an int64 for each row that equal rows share: 64 bits, so that others practically never do."""
+    generator = torch.Generator().manual_seed(0)
+    bits = BITS[working_dtype(rows.dtype)]
+    factors = torch.randint(-(2**62), 2**62, (rows.shape[1],), generator=generator).to(rows.device) | 1
+    prints = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
+    for start in range(0, len(rows), BAND_SIDE):
+        block = (rows[start : start + BAND_SIDE].detach().to(working_dtype(rows.dtype)) + 0.0).contiguous()  # -0 is 0
+        prints[start : start + BAND_SIDE] = (block.view(bits).long() * factors).sum(1)
+    return prints

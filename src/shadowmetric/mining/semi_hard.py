@@ -1,0 +1,130 @@
+"""Semi-hard mining: a negative that is farther than the positive, but not by more than the margin.
+
+For an anchor a and a positive p (paper, eq. 5), n is semi-hard if
+
+    d2(a, p) < d2(a, n) < d2(a, p) + margin          d2: squared distance on unit rows
+
+strictly on both sides. Of these n the nearest is taken for each (a, p), or each of them, or one at
+random; a pair without any is dropped. The margin is in squared distance, as in the paper, for
+every loss: a window of margin/2 in Shadow's gap. `unit="gap"` or "distance" reads it otherwise.
+
+Naive program: three nested loops over rows. Memory: the scratch, and a few numbers per positive
+pair, never (batch, batch). Time: half a matrix product, and two passes over it per positive.
+"""
+
+from dataclasses import KW_ONLY, dataclass, field
+
+import torch
+from torch import Tensor
+
+from shadowmetric.checks import check_batch, check_choice, check_margin
+from shadowmetric.mining.nearest import Partners, Search, alive
+from shadowmetric.mining.ordered import no_triplets, ordered
+from shadowmetric.mining.window import UNITS, upper_end, window_triplets
+from shadowmetric.ops.nearest_beyond import NEVER
+from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
+from shadowmetric.types import Triplets
+
+
+@dataclass(frozen=True)
+class SemiHardMiner:
+    """Choose semi-hard triplets.
+
+    margin: width of the window, in `unit`; infinite for no upper end.
+    negatives: "nearest" in the window, "all" in it, or one at "random" (drawn with `generator`).
+    positives: "every" one of an anchor, or only its "nearest" or "farthest".
+    unit: what the margin measures: "squared" distance, "gap" (half of it) or "distance".
+    fallback: a pair with an empty window is dropped ("drop") or takes the "farthest" negative.
+    normalize: compare unit rows; False compares rows as they are.
+    """
+
+    margin: float = 0.2
+    negatives: str = "nearest"
+    _: KW_ONLY
+    positives: str = "every"
+    unit: str = "squared"
+    fallback: str = "drop"
+    normalize: bool = True
+    generator: torch.Generator | None = field(default=None, repr=False)
+    scratch_bytes: int = field(default=SCRATCH_BYTES, repr=False)
+    debug: bool = field(default=False, repr=False)
+
+    def __post_init__(self):
+        check_margin(self.margin)
+        check_choice(self.negatives, ("nearest", "all", "random"), "negatives")
+        check_choice(self.positives, ("every", "nearest", "farthest"), "positives")
+        check_choice(self.unit, UNITS, "unit")
+        check_choice(self.fallback, ("drop", "farthest"), "fallback")
+        if self.negatives == "all" and (self.fallback, self.positives) != ("drop", "every"):
+            raise ValueError('negatives="all" goes with positives="every" and fallback="drop" only; choose "nearest" or "random".')
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        references: Tensor | None = None,
+        reference_labels: Tensor | None = None,
+    ) -> Triplets:
+        """Return the triplets of a batch, or of a batch against references."""
+        labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
+        search = Search(
+            embeddings,
+            labels,
+            references,
+            reference_labels,
+            normalize=self.normalize,
+            scratch_bytes=self.scratch_bytes,
+        )
+        if not search.possible:
+            return no_triplets(embeddings.device)
+        partners = chosen_partners(search.partners(), self.positives)
+        if self.negatives == "nearest":
+            found = nearest_in_window(search, partners, self.margin, self.unit)
+        else:
+            drawn = self.negatives == "random"
+            found = window_triplets(search, partners, self.margin, self.unit, drawn=drawn, generator=self.generator)
+        if self.fallback == "farthest":
+            found = [*found, *farthest_instead(search, partners, found)]
+        return ordered(found)
+
+
+def chosen_partners(partners: list[Partners], which: str) -> list[Partners]:
+    """Return every partner, or a single one for each row: the nearest or the farthest; ties to the smaller row number."""
+    if which == "every":
+        return partners
+    row, distance = (column.clone() for column in partners[0])
+    sign = 1 if which == "nearest" else -1
+    dead = torch.iinfo(distance.dtype).max
+    for other in partners[1:]:
+        here = slice(0, len(other.row))
+        mine = torch.where(distance[here] == dead, dead, sign * distance[here])
+        yours = torch.where(other.distance == dead, dead, sign * other.distance)
+        better = (yours < mine) | ((yours == mine) & (other.row < row[here]))
+        row[here] = torch.where(better, other.row, row[here])
+        distance[here] = torch.where(better, other.distance, distance[here])
+    return [Partners(row, distance)]
+
+
+def nearest_in_window(search: Search, partners: list[Partners], margin: float, unit: str) -> list[Triplets]:
+    """Return for each (anchor, partner) the nearest negative beyond the partner, if it is inside the window."""
+    found = []
+    for pair, near in zip(partners, search.nearest([pair.distance for pair in partners]), strict=True):
+        closer, farther = search.squared_distance(pair.distance), near.distance - search.sides.offset
+        inside = alive(pair) & (near.distance < NEVER) & (farther < upper_end(closer, margin, unit))
+        found.append(search.triplets(inside, pair, near.rank))
+    return found
+
+
+def farthest_instead(search: Search, partners: list[Partners], found: list[Triplets]) -> list[Triplets]:
+    """Return a triplet with the farthest negative for each pair that was left without one."""
+    far = search.farthest()
+    instead = []
+    for pair, triplets in zip(partners, found, strict=True):
+        served = torch.zeros(len(search.embeddings), dtype=torch.bool, device=pair.row.device)
+        served[triplets.anchor] = True
+        without = ~served[search.classes.order[: len(pair.row)]]
+        count = len(pair.row)
+        left_out = without & alive(pair) & (far.distance[:count] > -NEVER)
+        instead.append(search.triplets(left_out, pair, far.rank[:count]))
+    return instead

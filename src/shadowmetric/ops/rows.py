@@ -1,0 +1,112 @@
+"""Rows of a matrix in working precision, loaded a few at a time.
+
+A product of two matrices of unit rows, of rows in another order, or of half-precision rows summed
+in float32 would need whole copies of both. `Rows` describes such a matrix and makes the rows that
+a block asks for, in one buffer that is used again:
+
+    row i = [ source[order[i]] * scale[order[i]],  tail[order[i]] ]
+
+Memory: one buffer of as many rows as the largest block.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+SHORTEST_ROW = 1e-12  # a zero row has no direction; dividing by this keeps it zero
+
+
+def working_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return the type that sums are made in: float32 for half types, else the type itself."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def row_lengths_of(source: Tensor) -> Tensor:
+    """Return the length of each row in working precision, without a graph; no copy of the rows."""
+    return torch.linalg.vector_norm(source.detach(), dim=1, dtype=working_dtype(source.dtype))
+
+
+class Rows:
+    """A matrix whose rows are made when they are asked for."""
+
+    def __init__(
+        self,
+        source: Tensor,  # (rows, dim)
+        *,
+        order: Tensor | None = None,  # (rows,) int64
+        scale: Tensor | None = None,  # (rows,)
+        tail: Sequence[Tensor] = (),  # columns to append, each (rows,)
+    ):
+        self.source = source.detach()
+        self.order = order
+        self.scale = scale
+        self.tail = tail
+        self.dtype = working_dtype(source.dtype)
+        self.width = source.shape[1] + len(tail)
+        self.as_it_is = order is None and scale is None and not tail and source.dtype == self.dtype
+        self.buffer = source.new_empty(0, self.width, dtype=self.dtype)
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def load(self, start: int, stop: int) -> Tensor:
+        """Return rows start to stop; valid until the next call."""
+        if self.as_it_is:
+            return self.source[start:stop]
+        if len(self.buffer) < stop - start:
+            self.buffer = self.buffer.new_empty(stop - start, self.width)
+        rows, dim = self.buffer[: stop - start], self.source.shape[1]
+        chosen = slice(start, stop) if self.order is None else self.order[start:stop]
+        if self.scale is None:
+            rows[:, :dim].copy_(self.source[chosen])
+        else:
+            torch.mul(self.source[chosen], self.scale[chosen, None], out=rows[:, :dim])
+        for column, values in enumerate(self.tail, start=dim):
+            rows[:, column].copy_(values[chosen])
+        return rows
+
+
+def unit_rows(source: Tensor, order: Tensor | None = None) -> Rows:
+    """Return rows of length 1 (zero rows stay zero)."""
+    return Rows(source, order=order, scale=row_lengths_of(source).clamp_min(SHORTEST_ROW).reciprocal())
+
+
+class DistanceRows(NamedTuple):
+    """Two sides whose product is squared distance + offset, which is never negative."""
+
+    left: Rows
+    right: Rows
+    offset: float
+
+
+def squared_distance_rows(
+    source: Tensor,
+    other: Tensor,
+    *,
+    order: Tensor | None = None,
+    other_order: Tensor | None = None,
+    normalize: bool = True,
+) -> DistanceRows:
+    """Return sides whose product is |a - x|^2 + offset for rows a of `source` and x of `other`.
+
+    |a - x|^2 = |a|^2 + |x|^2 - 2 a.x, and lengths are 1 when normalised, so one or two more columns turn
+    the product into distances. The offset is an eighth of the longest squared length: rounding
+    can't make the distance of two equal rows negative.
+    """
+    length, other_length = row_lengths_of(source), row_lengths_of(other)
+    one, other_one = torch.ones_like(length), torch.ones_like(other_length)
+    if normalize:
+        offset = 0.125
+        scale, other_scale = (n.clamp_min(SHORTEST_ROW).reciprocal() for n in (length, other_length))
+        tail, other_tail = (one,), (other_one * (2 + offset),)
+    else:
+        offset = float(torch.maximum(length.max(), other_length.max()).square()) / 8
+        scale, other_scale = None, other_one
+        tail, other_tail = (length.square() + offset, one), (other_one, other_length.square())
+    return DistanceRows(
+        Rows(source, order=order, scale=scale, tail=tail),
+        Rows(other, order=other_order, scale=-2 * other_scale, tail=other_tail),
+        offset,
+    )

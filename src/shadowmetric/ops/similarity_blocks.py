@@ -1,0 +1,99 @@
+"""The one block loop: left @ right.T, a block at a time, in a fixed amount of memory.
+
+Everything here that compares rows with rows (mining, losses over whole rows, top-k, and later
+evaluation and search) is a small reducer over these blocks. The product as a whole never exists.
+
+Memory: about `scratch_bytes`, whatever the number of rows: one block, the reducer's temporaries of
+the same shape (the caller says how many), and the rows of both sides that the block was made of.
+Time: the matrix product itself. Block buffers are allocated once, since fresh ones cost page faults.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from shadowmetric.ops.rows import Rows
+
+SCRATCH_BYTES = 32 * 2**20
+LONGEST_SIDE = 1024  # a block of 1024 x 1024 float32 is as fast as any larger one
+SHORTEST_SIDE = 8  # below this a product is no longer a matrix product
+
+Reach = Callable[[int, int], tuple[int, int]]
+
+
+class Block(NamedTuple):
+    """A rectangle of the product: values[i, j] = left[top + i] . right[first + j]."""
+
+    top: int
+    bottom: int
+    first: int
+    last: int
+    values: Tensor  # (bottom - top, last - first); overwritten by the next block
+
+
+def similarity_blocks(
+    left: Rows,
+    right: Rows,
+    *,
+    scratch_bytes: int = SCRATCH_BYTES,
+    reach: Reach | None = None,
+    temporaries: float = 0.0,
+    longest_side: int = LONGEST_SIDE,
+) -> Iterator[Block]:
+    """Yield blocks that cover the product, or for each rows [top, bottom) only the columns of reach(top, bottom).
+
+    With reach = lambda top, bottom: (top, len(right)) the blocks are the upper triangle of a
+    symmetric product, and every block on the diagonal is square.
+    """
+    side = min(longest_side, square_side(left, scratch_bytes, temporaries))
+    values = torch.empty(0, device=left.source.device, dtype=left.dtype)
+    for top in range(0, len(left), side):
+        bottom = min(top + side, len(left))
+        begin, end = (0, len(right)) if reach is None else reach(top, bottom)
+        rows = left.load(top, bottom)
+        for first in range(begin, end, side):
+            last = min(first + side, end)
+            if values.numel() < (bottom - top) * (last - first):
+                values = values.new_empty((bottom - top) * (last - first))
+            block = values[: (bottom - top) * (last - first)].view(bottom - top, last - first)
+            torch.mm(rows, right.load(first, last).T, out=block)
+            yield Block(top, bottom, first, last, block)
+
+
+def whole_row_blocks(
+    left: Rows, right: Rows, *, scratch_bytes: int = SCRATCH_BYTES, temporaries: float = 0.0
+) -> Iterator[Block]:
+    """Yield blocks of whole rows, for reducers that need a row of the product at once."""
+    height = whole_rows(len(right), left, scratch_bytes, temporaries)
+    values = torch.empty(min(height, len(left)), len(right), device=left.source.device, dtype=left.dtype)
+    side = square_side(left, scratch_bytes // 4, 0.0)
+    for top in range(0, len(left), height):
+        bottom = min(top + height, len(left))
+        block = values[: bottom - top]
+        multiply(left.load(top, bottom), right, block, side)
+        yield Block(top, bottom, 0, len(right), block)
+
+
+def multiply(rows: Tensor, right: Rows, out: Tensor, side: int) -> None:
+    """Write rows @ right.T into `out`, loading `side` rows of the right at a time unless they need no loading."""
+    side = len(right) if right.as_it_is else side
+    for first in range(0, len(right), side):
+        last = min(first + side, len(right))
+        torch.mm(rows, right.load(first, last).T, out=out[:, first:last])
+
+
+def square_side(left: Rows, scratch_bytes: int, temporaries: float) -> int:
+    """Return the largest side whose square block, with temporaries and loaded rows, fits into the scratch."""
+    numbers = scratch_bytes / left.dtype.itemsize
+    blocks, loaded = 1.0 + temporaries, 3.0 * left.width  # both sides, and one gather
+    side = (math.sqrt(loaded**2 + 4 * blocks * numbers) - loaded) / (2 * blocks)
+    return max(SHORTEST_SIDE, min(LONGEST_SIDE, int(side) // 64 * 64 or int(side)))
+
+
+def whole_rows(columns: int, left: Rows, scratch_bytes: int, temporaries: float) -> int:
+    """Return how many whole rows, with temporaries and loaded rows, fit into three quarters of the scratch."""
+    numbers = 0.75 * scratch_bytes / left.dtype.itemsize
+    return max(1, min(LONGEST_SIDE, int(numbers / (columns * (1.0 + temporaries) + 2 * left.width))))
