@@ -1,5 +1,31 @@
-"""Memory-linear deep metric learning for PyTorch."""
+"""Memory-linear deep metric learning for PyTorch.
+
+    import shadowmetric as sm
+    loss = sm.ShadowLoss(margin=0.2)           # unit rows and semi-hard mining
+    loss(embeddings, labels).backward()        # no (batch, batch) tensor, ever
+
+Losses and miners need torch alone; nothing else is imported here.
+"""
+
+from shadowmetric.losses import AngularLoss as AngularLoss
+from shadowmetric.losses import AngularTripletLoss as AngularTripletLoss
+from shadowmetric.losses import ArcFaceLoss as ArcFaceLoss
+from shadowmetric.losses import ContrastiveLoss as ContrastiveLoss
+from shadowmetric.losses import LiftedStructureLoss as LiftedStructureLoss
+from shadowmetric.losses import MultiSimilarityLoss as MultiSimilarityLoss
+from shadowmetric.losses import NPairLoss as NPairLoss
+from shadowmetric.losses import RankedListLoss as RankedListLoss
+from shadowmetric.losses import ShadowLoss as ShadowLoss
+from shadowmetric.losses import SoftMarginTripletLoss as SoftMarginTripletLoss
+from shadowmetric.losses import SoftTripleLoss as SoftTripleLoss
+from shadowmetric.losses import TripletLoss as TripletLoss
+from shadowmetric.losses import equivalent_margins as equivalent_margins
+from shadowmetric.losses import shadow_loss as shadow_loss
+from shadowmetric.losses import shadow_loss_rows as shadow_loss_rows
 from shadowmetric.mining import AllMiner as AllMiner
 from shadowmetric.mining import BatchHardMiner as BatchHardMiner
 from shadowmetric.mining import HardMiner as HardMiner
 from shadowmetric.mining import SemiHardMiner as SemiHardMiner
+from shadowmetric.types import Triplets as Triplets
+
+__version__ = "0.1.0"

@@ -75,11 +75,15 @@ def check_batch(
             f"references has rows of {references.shape[1]} numbers and embeddings of {embeddings.shape[1]}; they must match."
         )
     if references.device != embeddings.device:
-        raise ValueError(f"references is on {references.device} and embeddings on {embeddings.device}; move one to the other.")
+        raise ValueError(
+            f"references is on {references.device} and embeddings on {embeddings.device}; move one to the other."
+        )
     return labels, check_labels(reference_labels, references, "reference_labels", "references")
 
 
-def check_triplets(triplets: object, anchors: int, others: int, device: torch.device, *, debug: bool = False) -> Triplets:
+def check_triplets(
+    triplets: object, anchors: int, others: int, device: torch.device, *, debug: bool = False
+) -> Triplets:
     """Return three int64 tensors of row numbers, or refuse what is none."""
     if not isinstance(triplets, tuple | list) or len(triplets) != 3:
         size = f" of {len(triplets)}" if isinstance(triplets, tuple | list) else ""
@@ -88,10 +92,16 @@ def check_triplets(triplets: object, anchors: int, others: int, device: torch.de
         )
     for name, numbers in zip(Triplets._fields, triplets, strict=True):
         if not isinstance(numbers, Tensor) or numbers.dtype not in INTEGERS or numbers.ndim != 1:
-            what = f"{numbers.dtype} of shape {tuple(numbers.shape)}" if isinstance(numbers, Tensor) else type(numbers).__name__
+            what = (
+                f"{numbers.dtype} of shape {tuple(numbers.shape)}"
+                if isinstance(numbers, Tensor)
+                else type(numbers).__name__
+            )
             raise ValueError(f"triplets' {name} is {what}; it must be a one-dimensional tensor of row numbers.")
     if len({len(numbers) for numbers in triplets}) != 1:
-        raise ValueError(f"triplets' tensors have lengths {[len(numbers) for numbers in triplets]}; they must be equal.")
+        raise ValueError(
+            f"triplets' tensors have lengths {[len(numbers) for numbers in triplets]}; they must be equal."
+        )
     if debug or device.type == "cpu":
         for name, numbers, limit in zip(Triplets._fields, triplets, (anchors, others, others), strict=True):
             _check_range(numbers, limit, f"triplets' {name}")

@@ -48,7 +48,7 @@ class AllMiner:
             positive = same.nonzero()[:, 0]
             pairs = torch.cartesian_prod(positive, negative).view(-1, 2)
             parts.append(Triplets(torch.full_like(pairs[:, 0], anchor), pairs[:, 0], pairs[:, 1]))
-        return ordered(parts)
+        return ordered(parts, several=True)
 
 
 def _check_count(labels: Tensor, others: Tensor, *, own: bool) -> None:

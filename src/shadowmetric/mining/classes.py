@@ -45,7 +45,9 @@ def group_by_class(labels: Labels, reference_labels: ReferenceLabels | None) -> 
     start, size = starts[arranged], sizes[arranged]
     position = torch.arange(len(order), device=order.device) - start
     shift = position + 1 if own else torch.zeros_like(position)
-    return Classes(order, reference_order, start, size, shift, size - int(own), _runs(arranged, starts, sizes))
+    return Classes(
+        order, reference_order, start, size, shift, size - int(own), _runs(arranged, starts, sizes, start, size)
+    )
 
 
 def partner_columns(classes: Classes, slots: range, start: int, stop: int) -> Tensor:
@@ -61,11 +63,9 @@ def rows_with_partner(classes: Classes) -> list[int]:
     return torch.bincount(classes.partners).flip(0).cumsum(0)[:-1].flip(0).tolist()
 
 
-def _runs(arranged: Tensor, starts: Tensor, sizes: Tensor) -> Runs:
+def _runs(arranged: Tensor, starts: Tensor, sizes: Tensor, start: Tensor, size: Tensor) -> Runs:
     """Return the rectangles (rows of a class) x (columns of that class)."""
     place, rows = torch.unique_consecutive(arranged, return_counts=True)
-    row_stop = rows.cumsum(0)
-    start = starts[place]
-    return Runs(
-        (row_stop - rows).tolist(), row_stop.tolist(), start.tolist(), (start + sizes[place]).tolist()
-    )
+    stop = rows.cumsum(0)
+    columns = (stop - rows, stop, starts[place], starts[place] + sizes[place])
+    return Runs(*(column.tolist() for column in columns), starts=start, stops=start + size)

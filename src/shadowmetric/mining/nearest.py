@@ -144,7 +144,8 @@ class Search:
             self.sides.right,
             scratch_bytes=self.scratch_bytes,
             longest_side=BAND_SIDE,
-            temporaries=temporaries,
+            widths=2,
+            temporaries=2 * temporaries + 1,
             reach=lambda top, bottom: (int(start[top]), int(stop[bottom - 1])),
         )
 

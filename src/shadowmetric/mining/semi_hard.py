@@ -56,7 +56,9 @@ class SemiHardMiner:
         check_choice(self.unit, UNITS, "unit")
         check_choice(self.fallback, ("drop", "farthest"), "fallback")
         if self.negatives == "all" and (self.fallback, self.positives) != ("drop", "every"):
-            raise ValueError('negatives="all" goes with positives="every" and fallback="drop" only; choose "nearest" or "random".')
+            raise ValueError(
+                'negatives="all" goes with positives="every" and fallback="drop" only; choose "nearest" or "random".'
+            )
 
     @torch.no_grad()
     def __call__(
@@ -86,7 +88,7 @@ class SemiHardMiner:
             found = window_triplets(search, partners, self.margin, self.unit, drawn=drawn, generator=self.generator)
         if self.fallback == "farthest":
             found = [*found, *farthest_instead(search, partners, found)]
-        return ordered(found)
+        return ordered(found, several=self.negatives == "all")
 
 
 def chosen_partners(partners: list[Partners], which: str) -> list[Partners]:

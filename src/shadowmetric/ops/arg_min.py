@@ -1,13 +1,13 @@
 """Arg-min of each row or column of a block, found through the minima of groups.
 
 On a CPU `amin` runs at the speed of memory and `min(dim)` with indices does not, so the minimum is
-taken over groups of 32 first, and the place is looked for inside the one group that holds it; and
+taken over groups of 64 first, and the place is looked for inside the one group that holds it; and
 only in lines whose minimum is of use, which after a few blocks are a minority.
 
 Ties go to the smallest rank: `rank` gives each place along the axis a number, so that the result
 does not depend on the order in which rows were arranged for speed.
 
-Memory: 1/32 of the block, and a copy of the lines that hold a tie.
+Memory: 1/64 of the block, and a copy of the lines that hold a tie.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-GROUP = 32
+GROUP = 64
 LAST = torch.iinfo(torch.int64).max
 
 
@@ -36,7 +36,7 @@ def no_best(lines: int, dtype: torch.dtype, device: torch.device) -> Best:
 
 
 def group_minima(values: Tensor, axis: int) -> Tensor:
-    """Return the minima of groups of 32 along the axis: (lines, groups) or, for axis=0, (groups, lines)."""
+    """Return the minima of groups of 64 along the axis: (lines, groups) or, for axis=0, (groups, lines)."""
     whole = values.shape[axis] // GROUP * GROUP
     return values.narrow(axis, 0, whole).unflatten(axis, (-1, GROUP)).amin(axis + 1)
 
@@ -60,14 +60,10 @@ class Readings(NamedTuple):
 
     def at(self, chosen: Tensor) -> "Readings":
         """Return some of the readings."""
-        return Readings(
-            self.place[chosen], self.line[chosen], None if self.move is None else self.move[chosen]
-        )
+        return Readings(self.place[chosen], self.line[chosen], None if self.move is None else self.move[chosen])
 
 
-def update_readings(
-    best: Best, minima: Tensor, readings: Readings, values: Tensor, axis: int, rank: Tensor
-) -> None:
+def update_readings(best: Best, minima: Tensor, readings: Readings, values: Tensor, axis: int, rank: Tensor) -> None:
     """Lower `best` by readings whose group minima are known: (readings, groups) or, for axis=0, (groups, readings)."""
     whole = minima.shape[axis] * GROUP
     if whole:
@@ -88,20 +84,23 @@ def _find(minima: Tensor, readings: Readings, values: Tensor, axis: int, rank: T
     grouped = values.unflatten(axis, (-1, GROUP))
     members = grouped[readings.line, group] if axis == 1 else grouped[group, :, readings.line]
     members = members if readings.move is None else members.add_(readings.move[:, None])  # (readings, GROUP)
-    winner = torch.where(members == least[:, None], rank.view(-1, GROUP)[group], LAST).amin(1)
-    tied = (minima.scatter(1, group[:, None], _most(minima)).amin(1) == least).nonzero()[:, 0]
+    member = members.argmin(1)
+    winner = rank[group * GROUP + member]
+    tied = ((_second(minima, group) == least) | (_second(members, member) == least)).nonzero()[:, 0]
     if len(tied):
         _, winner[tied] = _scan(_lines(values, axis, readings.at(tied)), rank)
     return least, winner
 
 
+def _second(values: Tensor, first: Tensor) -> Tensor:
+    """Return the least of each row besides its `first` entry; overwrites that entry."""
+    most = torch.finfo(values.dtype).max if values.dtype.is_floating_point else torch.iinfo(values.dtype).max
+    return values.scatter_(1, first[:, None], most).amin(1)
+
+
 def _lines(values: Tensor, axis: int, readings: Readings) -> Tensor:
     lines = values[readings.line] if axis == 1 else values[:, readings.line].T
     return lines if readings.move is None else lines + readings.move[:, None]
-
-
-def _most(values: Tensor) -> float | int:
-    return torch.finfo(values.dtype).max if values.dtype.is_floating_point else torch.iinfo(values.dtype).max
 
 
 def _scan(values: Tensor, rank: Tensor) -> tuple[Tensor, Tensor]:

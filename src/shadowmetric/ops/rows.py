@@ -35,7 +35,7 @@ class Rows:
         self,
         source: Tensor,  # (rows, dim)
         *,
-        order: Tensor | None = None,  # (rows,) int64
+        order: Tensor | None = None,  # (any,) int64; a row may come several times
         scale: Tensor | None = None,  # (rows,)
         tail: Sequence[Tensor] = (),  # columns to append, each (rows,)
     ):
@@ -49,7 +49,7 @@ class Rows:
         self.buffer = source.new_empty(0, self.width, dtype=self.dtype)
 
     def __len__(self) -> int:
-        return len(self.source)
+        return len(self.source if self.order is None else self.order)
 
     def load(self, start: int, stop: int) -> Tensor:
         """Return rows start to stop; valid until the next call."""

@@ -42,11 +42,12 @@ def similarity_blocks(
     reach: Reach | None = None,
     temporaries: float = 0.0,
     longest_side: int = LONGEST_SIDE,
+    widths: int = 1,
 ) -> Iterator[Block]:
     """Yield blocks that cover the product, or for each rows [top, bottom) only the columns of reach(top, bottom).
 
     With reach = lambda top, bottom: (top, len(right)) the blocks are the upper triangle of a
-    symmetric product, and every block on the diagonal is square.
+    symmetric product, and every block on the diagonal is square. A block is at most `widths` sides wide.
     """
     side = min(longest_side, square_side(left, scratch_bytes, temporaries))
     values = torch.empty(0, device=left.source.device, dtype=left.dtype)
@@ -54,8 +55,8 @@ def similarity_blocks(
         bottom = min(top + side, len(left))
         begin, end = (0, len(right)) if reach is None else reach(top, bottom)
         rows = left.load(top, bottom)
-        for first in range(begin, end, side):
-            last = min(first + side, end)
+        for first in range(begin, end, widths * side):
+            last = min(first + widths * side, end)
             if values.numel() < (bottom - top) * (last - first):
                 values = values.new_empty((bottom - top) * (last - first))
             block = values[: (bottom - top) * (last - first)].view(bottom - top, last - first)
@@ -64,10 +65,10 @@ def similarity_blocks(
 
 
 def whole_row_blocks(
-    left: Rows, right: Rows, *, scratch_bytes: int = SCRATCH_BYTES, temporaries: float = 0.0
+    left: Rows, right: Rows, *, scratch_bytes: int = SCRATCH_BYTES, temporaries: float = 0.0, multiple: int = 1
 ) -> Iterator[Block]:
-    """Yield blocks of whole rows, for reducers that need a row of the product at once."""
-    height = whole_rows(len(right), left, scratch_bytes, temporaries)
+    """Yield blocks of whole rows, a multiple of `multiple` at once, for reducers that need a row of the product at once."""
+    height = max(1, whole_rows(len(right), left, scratch_bytes, temporaries) // multiple) * multiple
     values = torch.empty(min(height, len(left)), len(right), device=left.source.device, dtype=left.dtype)
     side = square_side(left, scratch_bytes // 4, 0.0)
     for top in range(0, len(left), height):

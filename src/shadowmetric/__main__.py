@@ -1,0 +1,6 @@
+"""`python -m shadowmetric` is the `shadowmetric` command."""
+
+from shadowmetric.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""How a step is weighed: its time, the memory it adds at its peak, the bytes it keeps for backward.
+
+Time. The bare product is timed just before and just after the step, in the same process: whatever slows
+the machine slows both, so their ratio holds where the milliseconds do not. Not in turn with it, though:
+after a large step a small product finds its caches cold and takes five times as long (tried), which
+would flatter every ratio. Each figure is a median. A series of repeats ends early once it has taken
+PATIENCE_SECONDS.
+
+Peak memory. Resident memory at its highest during the first full step, less what was resident just
+before, when libraries, inputs and a tiny warm-up were done. The kernel keeps the highest mark (VmHWM);
+writing 5 to /proc/self/clear_refs lowers it to the present. The gradient of the embeddings counts.
+Free memory that the imports left behind goes back to the kernel first, else a step would hide in it.
+
+Kept bytes. Every tensor that autograd saves passes a hook, which adds up the storages: each once, and
+not the embeddings', which the encoder holds anyway. What a custom function hides on its context
+instead of saving it is not seen.
+"""
+
+import ctypes
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from shadowmetric.bench.contenders import Forward
+
+PATIENCE_SECONDS = 30.0
+STATUS = Path("/proc/self/status")
+CLEAR_REFS = Path("/proc/self/clear_refs")
+LOWER_THE_MARK = "5"
+
+
+class Times(NamedTuple):
+    """Medians in milliseconds; `repeats` is how many turns there were."""
+
+    forward: float
+    backward: float | None
+    total: float
+    product: float
+    repeats: int
+
+
+def step(forward: Forward, embeddings: Tensor) -> tuple[float, float]:
+    """Run one forward and backward pass; return the seconds of each."""
+    embeddings.grad = None
+    start = time.perf_counter()
+    value = forward()
+    middle = time.perf_counter()
+    if value is not None:
+        value.backward()
+    return middle - start, time.perf_counter() - middle
+
+
+def series(forward: Forward, embeddings: Tensor, repeats: int) -> list[tuple[float, float]]:
+    """Run the step again and again; return the seconds of each."""
+    steps: list[tuple[float, float]] = []
+    start = time.perf_counter()
+    while len(steps) < repeats and (not steps or time.perf_counter() - start < PATIENCE_SECONDS):
+        steps.append(step(forward, embeddings))
+    return steps
+
+
+def times(forward: Forward, product: Forward, embeddings: Tensor, repeats: int, *, has_backward: bool = True) -> Times:
+    """Time the bare product, the step, and the bare product once more."""
+    before = series(product, embeddings, repeats)
+    steps = series(forward, embeddings, repeats)
+    after = series(product, embeddings, repeats)
+    return Times(
+        forward=_median_ms(there for there, _ in steps),
+        backward=_median_ms(back for _, back in steps) if has_backward else None,
+        total=_median_ms(there + back for there, back in steps),
+        product=_median_ms(there for there, _ in before + after),
+        repeats=len(steps),
+    )
+
+
+def kept_bytes(forward: Forward, embeddings: Tensor) -> int | None:
+    """Return the bytes that one forward pass keeps for backward beyond the embeddings; None without a backward."""
+    storages: dict[int, int] = {}
+
+    def note(saved: Tensor) -> Tensor:
+        storage = saved.untyped_storage()
+        storages[storage.data_ptr()] = storage.nbytes()
+        return saved
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda saved: saved):
+        value = forward()
+    storages.pop(embeddings.untyped_storage().data_ptr(), None)
+    return None if value is None else sum(storages.values())
+
+
+def peak_extra_bytes(action: Callable[[], object]) -> int | None:
+    """Run the action; return by how much resident memory rose at its peak, or None where /proc does not say."""
+    try:
+        _return_free_memory()
+        CLEAR_REFS.write_text(LOWER_THE_MARK)
+        before = _status_bytes("VmRSS")
+    except (OSError, ValueError):
+        action()
+        return None
+    action()
+    return max(_status_bytes("VmHWM") - before, 0)
+
+
+def _status_bytes(field: str) -> int:
+    for line in STATUS.read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == field:
+            return int(value.split()[0]) * 1024
+    raise ValueError(f"{STATUS} has no {field}.")
+
+
+def _return_free_memory() -> None:
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it, other C libraries do not
+    if trim is not None:
+        trim(0)
+
+
+def _median_ms(seconds: Iterable[float]) -> float:
+    return statistics.median(seconds) * 1e3

@@ -1,0 +1,109 @@
+"""Angular loss (Wang et al. 2017): bound the angle at the negative of the triangle (a, p, n).
+
+    f(a, p, n) = 4 tan^2(degrees) (a + p).n - 2 (1 + tan^2(degrees)) a.p
+    loss = mean over positive pairs of log(1 + sum over negatives n of exp f(a, p, n))
+
+With given triplets it is the mean over triplets of log(1 + exp f). Each pair needs the row of a and
+the row of p, so pairs are streamed a few at a time: rows of a + p against all rows.
+
+Memory: the scratch, and a few numbers per positive pair. Time: one product per positive.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from shadowmetric.checks import check_batch, check_triplets
+from shadowmetric.losses.row_loss import masked_log_sum_exp, mean_of
+from shadowmetric.mining.pairs import LabelPairs
+from shadowmetric.ops.pair_dots import pair_dots
+from shadowmetric.ops.row_lengths import row_lengths
+from shadowmetric.ops.row_stream import Term, row_stream
+from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
+from shadowmetric.types import Scalar
+
+
+class AngularLoss(nn.Module):
+    """Angular loss of a batch. degrees: the bound on the angle, 36 to 55 in the paper."""
+
+    def __init__(
+        self, degrees: float = 45.0, *, normalize: bool = True, scratch_bytes: int = SCRATCH_BYTES, debug: bool = False
+    ):
+        super().__init__()
+        if not isinstance(degrees, int | float) or not 0 < degrees < 90:
+            raise ValueError(f"degrees is {degrees!r}; it must be between 0 and 90.")
+        self.degrees, self.normalize = float(degrees), normalize
+        self.scratch_bytes, self.debug = scratch_bytes, debug
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        triplets: tuple[Tensor, Tensor, Tensor] | None = None,
+        *,
+        references: Tensor | None = None,
+        reference_labels: Tensor | None = None,
+    ) -> Scalar:
+        """Return the loss of all positive pairs, or of given triplets; 0 with a graph if there are none."""
+        labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
+        others = embeddings if references is None else references
+        if triplets is None:
+            pairs = LabelPairs(embeddings, labels, references, reference_labels)
+            return mean_of(self._pair_values(embeddings, others, pairs))
+        anchor, positive, negative = check_triplets(
+            triplets, len(embeddings), len(others), embeddings.device, debug=self.debug
+        )
+        to_positive = self._similarity(embeddings, references, anchor, positive)
+        to_negative = self._similarity(embeddings, references, anchor, negative)
+        across = self._similarity(others, None, positive, negative)
+        return mean_of(softplus(self._bound(to_negative + across, to_positive)))
+
+    def extra_repr(self) -> str:
+        """Say the settings."""
+        return f"degrees={self.degrees:g}, normalize={self.normalize}"
+
+    def _bound(self, to_negative: Tensor, to_positive: Tensor) -> Tensor:
+        """Return f(a, p, n) from (a + p).n and a.p."""
+        square = math.tan(math.radians(self.degrees)) ** 2
+        return 4 * square * to_negative - 2 * (1 + square) * to_positive
+
+    def _similarity(self, rows: Tensor, others: Tensor | None, anchor: Tensor, other: Tensor) -> Tensor:
+        dots = pair_dots(rows, others, anchor, other)
+        if not self.normalize:
+            return dots
+        return dots / (row_lengths(rows)[anchor] * row_lengths(rows if others is None else others)[other])
+
+    def _pair_values(self, embeddings: Tensor, others: Tensor, pairs: LabelPairs) -> Tensor:
+        """Return the value of each positive pair. Rows a and p of a pair are streamed one after the other."""
+        anchor, positive = pairs.positives()
+        own = others is embeddings
+        rows = embeddings if own else torch.cat([embeddings, others])
+        order = torch.stack([anchor, positive if own else positive + len(embeddings)], 1).flatten()
+        negative_of, length, other_length = pairs.labels[anchor], row_lengths(rows), row_lengths(others)
+
+        def terms(start: int, stop: int) -> list[Term]:
+            negative = negative_of[start // 2 : stop // 2, None] != pairs.reference_labels
+
+            def term(dots: Tensor, row_length: Tensor, column_length: Tensor) -> Tensor:
+                similarity = dots / (row_length[:, None] * column_length) if self.normalize else dots
+                to_negative = similarity[0::2] + similarity[1::2]  # (a + p).n
+                crowd = masked_log_sum_exp(self._bound(to_negative, torch.zeros_like(to_negative)), negative)
+                return torch.stack([crowd, torch.zeros_like(crowd)], 1).view(-1, 1)
+
+            return [term]
+
+        crowd = row_stream(
+            rows,
+            others,
+            length[order],
+            other_length,
+            terms,
+            order=order,
+            multiple=2,
+            temporaries=8.0,
+            scratch_bytes=self.scratch_bytes,
+        )[0::2, 0]
+        to_positive = self._similarity(embeddings, None if own else others, anchor, positive)
+        return softplus(crowd + self._bound(torch.zeros_like(to_positive), to_positive))

@@ -1,0 +1,28 @@
+"""Angular triplet loss: the triplet loss on angles.
+
+    loss = mean over triplets of max(angle(a, p) - angle(a, n) + margin, 0)          in radians
+
+The paper compares with "Angular Triplet" and does not define it; this reading has an additive margin
+of 0.2 as the paper says. Wang et al.'s angular loss is another one: `AngularLoss`.
+An angle does not depend on the rows' lengths, so `normalize` only matters to the miner.
+"""
+
+import torch
+from torch import Tensor
+
+from shadowmetric.losses.distances import angle
+from shadowmetric.losses.mined import MinedLoss
+
+
+class AngularTripletLoss(MinedLoss):
+    """Angular triplet loss of a batch. margin is in radians."""
+
+    unit = "radians"
+
+    def measure(self, dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
+        """Return the angle."""
+        return angle(dots, length, other_length)
+
+    def hinge(self, closer: Tensor, farther: Tensor) -> Tensor:
+        """Return max(closer - farther + margin, 0)."""
+        return torch.relu(closer - farther + self.margin)

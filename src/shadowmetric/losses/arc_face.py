@@ -1,0 +1,45 @@
+"""ArcFace loss (Deng et al.): classification by angle, with a margin added to the target's angle.
+
+    loss = mean over rows of -log softmax_c(scale cos(theta_c + margin [c = label]))[label]
+
+theta_c is the angle to the weight of class c. Where theta + margin would pass pi, the cosine is
+continued by cos(theta) - margin sin(margin), so that a worse angle never costs less.
+
+Rows are streamed against the weights, so (batch, classes) never exists. Memory: the scratch, and the weights.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from shadowmetric.checks import check_margin
+from shadowmetric.losses.proxies import ProxyLoss, pick
+from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
+
+
+class ArcFaceLoss(ProxyLoss):
+    """ArcFace loss of a batch; labels are 0 to classes - 1. margin is in radians."""
+
+    def __init__(
+        self,
+        classes: int,
+        dim: int,
+        *,
+        scale: float = 64.0,
+        margin: float = 0.5,
+        center_learning_rate: float = 1e-2,
+        scratch_bytes: int = SCRATCH_BYTES,
+        debug: bool = False,
+    ):
+        super().__init__(classes, dim, classes, center_learning_rate, scratch_bytes=scratch_bytes, debug=debug)
+        self.scale, self.margin = scale, check_margin(margin)
+
+    def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss of each row from its cosines with all classes."""
+        target = pick(cosine, labels).clamp(-1 + 1e-7, 1 - 1e-7)
+        turned = target * math.cos(self.margin) - (1 - target.square()).sqrt() * math.sin(self.margin)
+        too_far = target < math.cos(math.pi - self.margin)
+        target = torch.where(too_far, target - self.margin * math.sin(self.margin), turned)
+        logits = self.scale * cosine.scatter(1, labels[:, None], target[:, None])
+        return torch.logsumexp(logits, 1) - self.scale * target

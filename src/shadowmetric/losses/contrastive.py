@@ -1,0 +1,46 @@
+"""Contrastive loss (Hadsell et al.): positives together, negatives beyond a margin.
+
+    positive pair: d^2 / 2          negative pair: max(margin - d, 0)^2 / 2          d: Euclidean distance
+
+and without the squares and halves for squared=False. The loss is the mean over positive pairs plus
+the mean over negative pairs, so that the many negatives do not outvote the few positives.
+
+Memory: the scratch; rows are streamed and never kept.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shadowmetric.checks import check_choice, check_margin
+from shadowmetric.losses.distances import distance
+from shadowmetric.losses.mined import REDUCTIONS, Totals, reduce_totals
+from shadowmetric.losses.row_loss import Batch, RowLoss
+from shadowmetric.mining.pairs import Masks
+from shadowmetric.types import Scalar
+
+
+class ContrastiveLoss(RowLoss):
+    """Contrastive loss of a batch. margin is in distance."""
+
+    def __init__(self, margin: float = 1.0, *, squared: bool = True, reduction: str = "mean", **settings: Any):
+        super().__init__(**settings)
+        self.margin = check_margin(margin)
+        self.squared = squared
+        self.reduction = check_choice(reduction, REDUCTIONS, "reduction")
+
+    def batch_loss(self, batch: Batch) -> Scalar:
+        """Return the reduced positive pairs plus the reduced negative pairs."""
+
+        def reduce(masks: Masks, similarity: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
+            apart = distance(similarity, length, other_length)
+            near = torch.relu(self.margin - apart)
+            pull, push = (apart.square() / 2, near.square() / 2) if self.squared else (apart, near)
+            pull, push = torch.where(masks.positive, pull, 0.0), torch.where(masks.negative, push, 0.0)
+            columns = (pull, masks.positive, pull > 0, push, masks.negative, push > 0)
+            return torch.stack([column.sum(1) for column in columns], 1)
+
+        totals = batch.rows(reduce, outputs=6, temporaries=16.0).sum(0)
+        positive, negative = Totals(*totals[:3]), Totals(*totals[3:])
+        return reduce_totals(positive, self.reduction) + reduce_totals(negative, self.reduction)

@@ -1,0 +1,262 @@
+"""What losses of triplets share: choose triplets, measure both pairs of each, reduce.
+
+    value(a, p, n) = hinge( measure(a, p), measure(a, n) )
+
+A loss gives the two functions; both work on lists of pairs and on blocks of rows. So each loss has
+two forms with one formula. Mined triplets: `pair_dots` of their pairs, a few numbers per triplet.
+Exhaustive mining (miner="all", negatives="all"): `row_stream`, one partner at a time, and no list
+of triplets ever exists.
+
+Memory: beyond the embeddings, a few numbers per triplet, or the scratch.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypedDict
+
+import torch
+from torch import Tensor, nn
+
+from shadowmetric.checks import check_batch, check_choice, check_margin, check_triplets
+from shadowmetric.losses.distances import squared_distance
+from shadowmetric.mining import AllMiner, BatchHardMiner, HardMiner, SemiHardMiner
+from shadowmetric.mining.classes import group_by_class
+from shadowmetric.mining.pairs import LabelPairs
+from shadowmetric.mining.window import upper_end
+from shadowmetric.ops.pair_dots import pair_dots
+from shadowmetric.ops.row_lengths import row_lengths
+from shadowmetric.ops.row_stream import Term, row_stream
+from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
+from shadowmetric.types import Embeddings, Labels, Miner, References, Scalar, Triplets, TripletValues
+
+Measure = Callable[[Tensor, Tensor, Tensor], Tensor]
+Hinge = Callable[[Tensor, Tensor], Tensor]
+
+MINERS: dict[str, Callable[[float], Miner]] = {
+    "hard": lambda margin: HardMiner(),
+    "semi_hard": lambda margin: SemiHardMiner(margin),
+    "batch_hard": lambda margin: BatchHardMiner(),
+    "all": lambda margin: AllMiner(),
+}
+REDUCTIONS = ("mean", "sum", "mean_nonzero")
+
+
+class MinedSettings(TypedDict, total=False):
+    """What every loss of triplets can be told besides its margin."""
+
+    miner: str | Miner
+    normalize: bool
+    reduction: str
+    scratch_bytes: int
+    debug: bool
+
+
+class Totals(NamedTuple):
+    """Sum of the triplets' values, how many triplets there are, how many have a value above zero."""
+
+    total: Tensor
+    count: Tensor
+    above_zero: Tensor
+
+
+def triplet_values(
+    embeddings: Embeddings,
+    triplets: Triplets,
+    measure: Measure,
+    hinge: Hinge,
+    *,
+    normalize: bool = True,
+    references: References | None = None,
+) -> TripletValues:
+    """Return hinge(measure(a, p), measure(a, n)) for each triplet."""
+    anchor, positive, negative = triplets
+    length = row_lengths(embeddings)
+    other_length = length if references is None else row_lengths(references)
+    dots = pair_dots(embeddings, references, torch.cat([anchor, anchor]), torch.cat([positive, negative]))
+    to_positive, to_negative = dots.split(len(anchor))
+    closer = _measured(measure, to_positive, length[anchor], other_length[positive], normalize)
+    farther = _measured(measure, to_negative, length[anchor], other_length[negative], normalize)
+    return hinge(closer, farther)
+
+
+def all_triplet_totals(
+    embeddings: Embeddings,
+    labels: Labels,
+    miner: AllMiner | SemiHardMiner,
+    measure: Measure,
+    hinge: Hinge,
+    *,
+    normalize: bool = True,
+    references: References | None = None,
+    reference_labels: Tensor | None = None,
+    scratch_bytes: int = SCRATCH_BYTES,
+) -> Totals:
+    """Return the totals over every triplet the miner would list, without the list."""
+    pairs = LabelPairs(embeddings, labels, references, reference_labels)
+    classes = group_by_class(labels, reference_labels)
+    place = torch.argsort(classes.order)  # where each batch row stands in the arrangement
+    length = row_lengths(embeddings)
+
+    def terms(start: int, stop: int) -> list[Term]:
+        positive, negative = pairs.masks(start, stop)
+        here = place[start:stop]
+
+        def partner_term(slot: int) -> Term:
+            column = classes.start[here] + (classes.shift[here] + slot) % classes.size[here].clamp_min(1)
+            partner = classes.reference_order[column.clamp_max(len(classes.reference_order) - 1)][:, None]
+            real = (classes.partners[here] > slot)[:, None] & positive.gather(1, partner)
+
+            def term(dots: Tensor, row_length: Tensor, column_length: Tensor) -> Tensor:
+                row_length, column_length = row_length[:, None], column_length[None]
+                partner_length = column_length.expand_as(dots).gather(1, partner)
+                chosen = real & negative
+                if isinstance(miner, SemiHardMiner):
+                    chosen = chosen & _inside(miner, dots, row_length, column_length, partner)
+                closer = _measured(measure, dots.gather(1, partner), row_length, partner_length, normalize)
+                farther = _measured(measure, dots, row_length, column_length, normalize)
+                value = torch.where(chosen, hinge(closer, farther), 0.0)
+                return torch.stack([value.sum(1), chosen.sum(1), (value > 0).sum(1)], 1)
+
+            return term
+
+        return [partner_term(slot) for slot in range(int(classes.partners[here].max()))]
+
+    rows = row_stream(
+        embeddings,
+        embeddings if references is None else references,
+        length,
+        length if references is None else row_lengths(references),
+        terms,
+        outputs=3,
+        temporaries=14.0,
+        scratch_bytes=scratch_bytes,
+    )
+    return Totals(*rows.sum(0))
+
+
+class MinedLoss(nn.Module):
+    """A loss of triplets: settings, mining and reduction. Subclasses give `measure` and `hinge`.
+
+    margin: in the unit of what the loss compares; its `repr` says which.
+    miner: "hard", "semi_hard", "batch_hard" or "all", which take the loss's margin, or a miner object.
+    normalize: compare unit rows; False compares rows as they are.
+    reduction: "mean" or "sum" over triplets, or "mean_nonzero" over those with a value above zero.
+    scratch_bytes: what mining and streaming may use beyond inputs and results.
+    debug: check values (finite, in range) on any device; on a CPU they always are.
+    """
+
+    unit: str
+
+    def __init__(
+        self,
+        margin: float = 0.2,
+        *,
+        miner: str | Miner = "semi_hard",
+        normalize: bool = True,
+        reduction: str = "mean",
+        scratch_bytes: int = SCRATCH_BYTES,
+        debug: bool = False,
+    ):
+        super().__init__()
+        check_margin(margin)
+        if isinstance(miner, str):
+            check_choice(miner, tuple(MINERS), "miner")
+        elif not callable(miner):
+            raise ValueError(f"miner is {miner!r}; give one of {', '.join(MINERS)} or a miner object.")
+        self.margin = float(margin)
+        self.miner: Miner = MINERS[miner](margin) if isinstance(miner, str) else miner
+        self.normalize = normalize
+        self.reduction = check_choice(reduction, REDUCTIONS, "reduction")
+        self.scratch_bytes = scratch_bytes
+        self.debug = debug
+
+    def measure(self, dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
+        """Return what is compared, from dot products and lengths."""
+        raise NotImplementedError
+
+    def hinge(self, closer: Tensor, farther: Tensor) -> Tensor:
+        """Return the value of triplets from what was measured."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        triplets: tuple[Tensor, Tensor, Tensor] | None = None,
+        *,
+        references: Tensor | None = None,
+        reference_labels: Tensor | None = None,
+    ) -> Scalar:
+        """Return the loss of a batch, of its own mining or of given triplets; 0 with a graph if there are none."""
+        labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
+        if triplets is None and exhaustive(self.miner):
+            return reduce_totals(
+                all_triplet_totals(
+                    embeddings,
+                    labels,
+                    self.miner,  # pyright: ignore[reportArgumentType]
+                    self.measure,
+                    self.hinge,
+                    normalize=self.normalize,
+                    references=references,
+                    reference_labels=reference_labels,
+                    scratch_bytes=self.scratch_bytes,
+                ),
+                self.reduction,
+            )
+        if triplets is None:
+            triplets = mine(self.miner, embeddings, labels, references, reference_labels)
+        others = len(embeddings) if references is None else len(references)
+        checked = check_triplets(triplets, len(embeddings), others, embeddings.device, debug=self.debug)
+        values = triplet_values(
+            embeddings, checked, self.measure, self.hinge, normalize=self.normalize, references=references
+        )
+        return reduce_values(values, self.reduction)
+
+    def extra_repr(self) -> str:
+        """Say the settings, and the unit of the margin."""
+        unit = f" ({self.unit})" if self.unit else ""
+        return f"margin={self.margin:g}{unit}, miner={self.miner}, normalize={self.normalize}, reduction={self.reduction!r}"
+
+
+def exhaustive(miner: Miner) -> bool:
+    """Return whether a miner takes every triplet there is, so that a loss should stream them."""
+    return isinstance(miner, AllMiner) or (isinstance(miner, SemiHardMiner) and miner.negatives == "all")
+
+
+def mine(
+    miner: Miner, embeddings: Tensor, labels: Tensor, references: Tensor | None, reference_labels: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Call a miner, ours or another library's, on detached rows."""
+    if references is None:
+        return miner(embeddings.detach(), labels)
+    return miner(embeddings.detach(), labels, references.detach(), reference_labels)
+
+
+def reduce_values(values: TripletValues, reduction: str) -> Scalar:
+    """Return the mean, sum or mean of what is above zero; 0 with a graph if there is nothing."""
+    above_zero = (values > 0).sum() if reduction == "mean_nonzero" else values.new_zeros(())
+    return reduce_totals(Totals(values.sum(), values.new_full((), len(values)), above_zero), reduction)
+
+
+def reduce_totals(totals: Totals, reduction: str) -> Scalar:
+    """Return the mean, sum or mean of what is above zero from totals."""
+    if reduction == "sum":
+        return totals.total
+    count = totals.count if reduction == "mean" else totals.above_zero
+    return totals.total / count.detach().clamp_min(1)
+
+
+def _measured(measure: Measure, dots: Tensor, length: Tensor, other_length: Tensor, normalize: bool) -> Tensor:
+    """Measure pairs as they are, or as pairs of unit rows."""
+    if not normalize:
+        return measure(dots, length, other_length)
+    one = torch.ones((), dtype=dots.dtype, device=dots.device)
+    return measure(dots / (length * other_length), one, one)
+
+
+@torch.no_grad()
+def _inside(miner: SemiHardMiner, dots: Tensor, length: Tensor, other_length: Tensor, partner: Tensor) -> Tensor:
+    """Return which columns lie in the window of the partner."""
+    squared = _measured(squared_distance, dots, length, other_length, miner.normalize)
+    floor = squared.gather(1, partner)
+    return (squared > floor) & (squared < upper_end(floor, miner.margin, miner.unit))

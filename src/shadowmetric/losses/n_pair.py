@@ -1,0 +1,40 @@
+"""N-pair loss (Sohn): each positive pair against all negatives of its anchor, as a soft-max.
+
+    loss = mean over positive pairs of log(1 + sum over n of exp((a.n - a.p) / temperature))
+
+The sum over negatives belongs to the anchor: one number per row is streamed, and a pair is the
+softplus of a difference. Sohn's batches hold one pair per class; here every pair of a batch counts.
+Sohn leaves rows unnormalised and adds l2_weight times their mean squared length: normalize=False.
+
+Memory: the scratch, and a few numbers per row and positive pair.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shadowmetric.checks import check_margin
+from shadowmetric.losses.row_loss import Batch, RowLoss, masked_log_sum_exp, mean_of
+from shadowmetric.mining.pairs import Masks
+from shadowmetric.types import Scalar
+
+
+class NPairLoss(RowLoss):
+    """N-pair loss of a batch."""
+
+    def __init__(self, *, temperature: float = 1.0, l2_weight: float = 0.0, **settings: Any):
+        super().__init__(**settings)
+        self.temperature = check_margin(temperature, name="temperature")
+        self.l2_weight = l2_weight
+
+    def batch_loss(self, batch: Batch) -> Scalar:
+        """Return the mean over positive pairs."""
+
+        def reduce(masks: Masks, similarity: Tensor, *_: Tensor) -> Tensor:
+            return masked_log_sum_exp(similarity / self.temperature, masks.negative)[:, None]
+
+        crowd = batch.rows(reduce, outputs=1, temporaries=8.0)[:, 0]
+        anchor, _, (similarity, _, _) = batch.positives()
+        value = mean_of(torch.nn.functional.softplus(crowd[anchor] - similarity / self.temperature))
+        return value + self.l2_weight * batch.length.square().mean() if self.l2_weight else value

@@ -1,0 +1,90 @@
+"""What losses with learnt centres share: the centres, their learning rate, and rows streamed against them.
+
+Labels name a centre's class here, so they must be 0 to classes - 1. Given triplets are refused:
+these losses compare rows with centres, not with one another.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from shadowmetric.checks import check_labels, check_rows
+from shadowmetric.ops.row_lengths import row_lengths
+from shadowmetric.ops.row_stream import Term, row_stream
+from shadowmetric.types import Scalar
+
+
+class ProxyLoss(nn.Module):
+    """Mean over rows of a loss of the cosines with learnt centres. Subclasses give `row_losses`."""
+
+    def __init__(
+        self, classes: int, dim: int, centers: int, center_learning_rate: float, *, scratch_bytes: int, debug: bool
+    ):
+        super().__init__()
+        if classes < 1 or dim < 1 or centers < classes:
+            raise ValueError(f"classes is {classes}, dim {dim}, centers {centers}; each must be at least 1.")
+        self.classes, self.center_learning_rate = classes, center_learning_rate
+        self.scratch_bytes, self.debug = scratch_bytes, debug
+        self.centers = nn.Parameter(nn.init.kaiming_uniform_(torch.empty(centers, dim), a=5**0.5))
+
+    def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss of each row from its cosines with all centres."""
+        raise NotImplementedError
+
+    def regulariser(self) -> Scalar:
+        """Return what the centres alone cost."""
+        return self.centers.sum() * 0
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Return the centres with their own learning rate, for an optimiser."""
+        return [{"params": [self.centers], "lr": self.center_learning_rate}]
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        triplets: tuple[Tensor, Tensor, Tensor] | None = None,
+        *,
+        references: Tensor | None = None,
+        reference_labels: Tensor | None = None,
+    ) -> Scalar:
+        """Return the loss of a batch. References count as further rows of it."""
+        if triplets is not None:
+            raise ValueError(f"{type(self).__name__} compares rows with its centres; it takes no triplets.")
+        value = self._mean(embeddings, labels, "embeddings")
+        if references is not None and reference_labels is not None:
+            rest = self._mean(references, reference_labels, "references")
+            value = (len(embeddings) * value + len(references) * rest) / (len(embeddings) + len(references))
+        return value + self.regulariser()
+
+    def _mean(self, rows: Tensor, labels: Tensor, name: str) -> Tensor:
+        check_rows(rows, name, debug=self.debug)
+        labels = check_labels(labels, rows, rows_name=name)
+        if rows.shape[1] != self.centers.shape[1]:
+            raise ValueError(f"{name} has rows of {rows.shape[1]} numbers; the centres have {self.centers.shape[1]}.")
+        if (self.debug or rows.device.type == "cpu") and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
+            wrong = int(labels.min()) if int(labels.min()) < 0 else int(labels.max())
+            raise ValueError(f"labels has {wrong}; with {self.classes} classes they must be 0 to {self.classes - 1}.")
+
+        def terms(start: int, stop: int) -> list[Term]:
+            def term(dots: Tensor, length: Tensor, center_length: Tensor) -> Tensor:
+                return self.row_losses(dots / (length[:, None] * center_length), labels[start:stop])[:, None]
+
+            return [term]
+
+        values = row_stream(
+            rows,
+            self.centers,
+            row_lengths(rows),
+            row_lengths(self.centers),
+            terms,
+            temporaries=12.0,
+            scratch_bytes=self.scratch_bytes,
+        )
+        return values.mean()
+
+
+def pick(rows: Tensor, columns: Tensor) -> Tensor:
+    """Return the entry of each row in its column."""
+    return rows.gather(1, columns[:, None])[:, 0]

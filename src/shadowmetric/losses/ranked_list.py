@@ -1,0 +1,54 @@
+"""Ranked-list loss (Wang et al. 2019): positives inside a ball, negatives outside a larger one.
+
+    positives farther than alpha - margin:  mean of d - (alpha - margin)
+    negatives nearer than alpha:            weighted mean of alpha - d, weights exp(temperature (alpha - d))
+    loss = mean over rows of (1 - balance) positives + balance negatives          d: Euclidean distance
+
+The weights say how much a negative counts and carry no gradient.
+
+Memory: the scratch; rows are streamed and never kept.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shadowmetric.checks import check_margin
+from shadowmetric.losses.distances import distance
+from shadowmetric.losses.row_loss import Batch, RowLoss
+from shadowmetric.mining.pairs import Masks
+from shadowmetric.types import Scalar
+
+
+class RankedListLoss(RowLoss):
+    """Ranked-list loss of a batch. alpha and margin are in distance."""
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.2,
+        margin: float = 0.4,
+        temperature: float = 10.0,
+        balance: float = 0.5,
+        **settings: Any,
+    ):
+        super().__init__(**settings)
+        self.alpha, self.margin = check_margin(alpha, name="alpha"), check_margin(margin)
+        self.temperature, self.balance = temperature, balance
+
+    def batch_loss(self, batch: Batch) -> Scalar:
+        """Return the mean over rows."""
+        inner = self.alpha - self.margin
+
+        def reduce(masks: Masks, similarity: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
+            apart = distance(similarity, length, other_length)
+            far = masks.positive & (apart > inner)
+            near = masks.negative & (apart < self.alpha)
+            pull = torch.where(far, apart - inner, 0.0).sum(1) / far.sum(1).clamp_min(1)
+            scores = torch.where(near, self.temperature * (self.alpha - apart.detach()), float("-inf"))
+            weight = torch.where(near, torch.softmax(scores, 1), 0.0)
+            push = (weight * torch.where(near, self.alpha - apart, 0.0)).sum(1)
+            return ((1 - self.balance) * pull + self.balance * push)[:, None]
+
+        return batch.rows(reduce, outputs=1, temporaries=16.0).mean()

@@ -1,0 +1,128 @@
+"""What losses over whole similarity rows share: the pairs of a batch, and reducers over its rows.
+
+    row values = reduce(masks, similarity, length, other length), streamed by `row_stream`
+
+similarity is the cosine, and both lengths 1, when rows are normalised; else the dot product. Pairs
+come from labels, or are the distinct pairs of given triplets.
+
+Memory: the scratch, and a few numbers per row; per positive pair where a loss has a term for each.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from shadowmetric.checks import check_batch, check_triplets
+from shadowmetric.mining.pairs import LabelPairs, Masks, Pairs, TripletPairs
+from shadowmetric.ops.pair_dots import pair_dots
+from shadowmetric.ops.row_lengths import row_lengths
+from shadowmetric.ops.row_stream import Term, row_stream
+from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
+from shadowmetric.types import Scalar
+
+Reduce = Callable[[Masks, Tensor, Tensor, Tensor], Tensor]
+"""(masks, similarity (rows, references), length (rows, 1), other length (1, references)) -> (rows, outputs)."""
+
+
+class Batch:
+    """Checked rows, their pairs and lengths."""
+
+    def __init__(
+        self,
+        embeddings: Tensor,
+        references: Tensor | None,
+        pairs: Pairs,
+        *,
+        normalize: bool,
+        scratch_bytes: int = SCRATCH_BYTES,
+    ):
+        self.embeddings, self.references, self.pairs = embeddings, references, pairs
+        self.normalize, self.scratch_bytes = normalize, scratch_bytes
+        self.length = row_lengths(embeddings)
+        self.other_length = self.length if references is None else row_lengths(references)
+
+    def rows(self, reduce: Reduce, *, outputs: int, temporaries: float) -> Tensor:
+        """Return (batch, outputs): the reducer's numbers for each row."""
+
+        def terms(start: int, stop: int) -> list[Term]:
+            masks = self.pairs.masks(start, stop)
+            return [lambda dots, length, other: reduce(masks, *self._compared(dots, length[:, None], other[None]))]
+
+        others = self.embeddings if self.references is None else self.references
+        return row_stream(
+            self.embeddings,
+            others,
+            self.length,
+            self.other_length,
+            terms,
+            outputs=outputs,
+            temporaries=temporaries,
+            scratch_bytes=self.scratch_bytes,
+        )
+
+    def of_references(self) -> "Batch":
+        """Return the batch of the references, compared with themselves."""
+        assert self.references is not None and isinstance(self.pairs, LabelPairs)
+        pairs = LabelPairs(self.references, self.pairs.reference_labels, None, None)
+        return Batch(self.references, None, pairs, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
+
+    def positives(self) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
+        """Return every positive pair (anchor, positive), and (similarity, length, other length) of each."""
+        anchor, positive = self.pairs.positives()
+        dots = pair_dots(self.embeddings, self.references, anchor, positive)
+        return anchor, positive, self._compared(dots, self.length[anchor], self.other_length[positive])
+
+    def _compared(self, dots: Tensor, length: Tensor, other_length: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        if not self.normalize:
+            return dots, length, other_length
+        one = torch.ones((), dtype=dots.dtype, device=dots.device)
+        return dots / (length * other_length), one, one
+
+
+class RowLoss(nn.Module):
+    """A loss over whole rows: settings and pairs. Subclasses give `batch_loss`."""
+
+    def __init__(self, *, normalize: bool = True, scratch_bytes: int = SCRATCH_BYTES, debug: bool = False):
+        super().__init__()
+        self.normalize, self.scratch_bytes, self.debug = normalize, scratch_bytes, debug
+
+    def batch_loss(self, batch: Batch) -> Scalar:
+        """Return the loss of a batch."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        triplets: tuple[Tensor, Tensor, Tensor] | None = None,
+        *,
+        references: Tensor | None = None,
+        reference_labels: Tensor | None = None,
+    ) -> Scalar:
+        """Return the loss of all pairs of a batch, or of the distinct pairs of given triplets; 0 with a graph if none."""
+        labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
+        if triplets is None:
+            pairs = LabelPairs(embeddings, labels, references, reference_labels)
+        else:
+            others = len(embeddings) if references is None else len(references)
+            pairs = TripletPairs(
+                check_triplets(triplets, len(embeddings), others, embeddings.device, debug=self.debug), others
+            )
+        batch = Batch(embeddings, references, pairs, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
+        return self.batch_loss(batch)
+
+    def extra_repr(self) -> str:
+        """Say the settings."""
+        hidden = {"training", "scratch_bytes", "debug"}
+        return ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if k[0] != "_" and k not in hidden)
+
+
+def masked_log_sum_exp(values: Tensor, mask: Tensor) -> Tensor:
+    """Return log of the sum of exp over the masked entries of each row; -inf where there are none."""
+    return torch.logsumexp(torch.where(mask, values, float("-inf")), 1)
+
+
+def mean_of(values: Tensor) -> Scalar:
+    """Return the mean, or 0 with a graph if there is nothing."""
+    return values.sum() / max(len(values), 1)

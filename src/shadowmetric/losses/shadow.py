@@ -1,0 +1,86 @@
+"""Shadow loss: judge a positive and a negative by the shadow each casts on its anchor.
+
+For an anchor a and another embedding x (paper, eqs. proj, 5 and shadow):
+
+    shadow(a, x) = a . x / |a|
+    gap(a, x)    = | |a| - shadow(a, x) |
+    loss         = mean over triplets of max(gap(a, p) - gap(a, n) + margin, 0)
+
+Memory: besides the embeddings, which the encoder keeps anyway, a few numbers per triplet.
+`pair_dots` is what makes that true; indexing rows here would undo it.
+
+On unit rows gap = 1 - cos = half the squared distance, so this is exactly half the squared triplet
+loss at twice the margin; `tests/losses/test_identities.py` holds us to that.
+"""
+
+import torch
+from torch import Tensor
+
+from shadowmetric.checks import check_margin, check_rows
+from shadowmetric.losses.mined import MinedLoss, reduce_values, triplet_values
+from shadowmetric.ops.rows import SHORTEST_ROW, working_dtype
+from shadowmetric.types import Embeddings, References, Scalar, Triplets
+
+
+def gap(dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
+    """Return | |a| - a.x / |a| |; the length of x does not matter."""
+    return (length - dots / length).abs()
+
+
+def shadow_loss(
+    embeddings: Embeddings,
+    triplets: Triplets,
+    *,
+    margin: float = 0.2,
+    normalize: bool = True,
+    reduction: str = "mean",
+    references: References | None = None,
+) -> Scalar:
+    """Return the shadow loss of the triplets; zero, with a graph, if there are none."""
+    values = triplet_values(
+        embeddings,
+        triplets,
+        gap,
+        lambda closer, farther: torch.relu(closer - farther + margin),
+        normalize=normalize,
+        references=references,
+    )
+    return reduce_values(values, reduction)
+
+
+def shadow_loss_rows(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 0.2) -> Scalar:
+    """Return the shadow loss of three (triplets, dim) tensors, row by row, as they are (the paper's Algorithm 1).
+
+    This is the form the paper prints. Autograd keeps all three tensors, so its memory grows with dim;
+    with row numbers instead of rows, `ShadowLoss` does not.
+    """
+    for name, rows in (("anchor", anchor), ("positive", positive), ("negative", negative)):
+        check_rows(rows, name)
+        if rows.shape != anchor.shape:
+            raise ValueError(
+                f"{name} has shape {tuple(rows.shape)} and anchor {tuple(anchor.shape)}; they must be equal."
+            )
+    check_margin(margin)
+    anchor, positive, negative = (rows.to(working_dtype(rows.dtype)) for rows in (anchor, positive, negative))
+    length = torch.linalg.vector_norm(anchor, dim=1).clamp_min(SHORTEST_ROW)
+    closer = gap((anchor * positive).sum(1), length, length)
+    farther = gap((anchor * negative).sum(1), length, length)
+    return torch.relu(closer - farther + margin).mean()
+
+
+class ShadowLoss(MinedLoss):
+    """Shadow loss of a batch: unit rows and semi-hard mining by default, as in the paper.
+
+    margin is in gaps: 1 - cos on unit rows. A miner given by name takes the same margin, in its own
+    unit (semi-hard: squared distance, as in the paper); a miner object keeps its own.
+    """
+
+    unit = "gap"
+
+    def measure(self, dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
+        """Return the gap."""
+        return gap(dots, length, other_length)
+
+    def hinge(self, closer: Tensor, farther: Tensor) -> Tensor:
+        """Return max(closer - farther + margin, 0)."""
+        return torch.relu(closer - farther + self.margin)

@@ -1,0 +1,67 @@
+"""SoftTriple loss (Qian et al.): classification against several centres of each class.
+
+    S_c  = sum_k softmax_k(x.w_ck / gamma) x.w_ck                       unit rows x, unit centres w
+    loss = mean over rows of -log softmax_c(scale (S_c - margin [c = label]))[label]
+           + tau / (C K (K - 1)) sum over classes and pairs of its centres of sqrt(2 - 2 w.w')
+
+Rows are streamed against the centres, so (batch, classes x centres) never exists.
+
+Memory: the scratch; the centres themselves, and for the regulariser classes x centres^2 numbers.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from shadowmetric.losses.proxies import ProxyLoss, pick
+from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
+from shadowmetric.types import Scalar
+
+
+class SoftTripleLoss(ProxyLoss):
+    """SoftTriple loss of a batch; labels are 0 to classes - 1. margin is in cosine.
+
+    The centres are learnt; give the optimiser `parameter_groups()`, since they want a rate of their own.
+    """
+
+    def __init__(
+        self,
+        classes: int,
+        dim: int,
+        *,
+        centers_per_class: int = 10,
+        scale: float = 20.0,
+        gamma: float = 0.1,
+        tau: float = 0.2,
+        margin: float = 0.01,
+        center_learning_rate: float = 1e-2,
+        scratch_bytes: int = SCRATCH_BYTES,
+        debug: bool = False,
+    ):
+        super().__init__(
+            classes, dim, classes * centers_per_class, center_learning_rate, scratch_bytes=scratch_bytes, debug=debug
+        )
+        self.centers_per_class, self.scale, self.gamma, self.tau, self.margin = (
+            centers_per_class,
+            scale,
+            gamma,
+            tau,
+            margin,
+        )
+
+    def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss of each row from its cosines with all centres."""
+        cosine = cosine.view(len(cosine), self.classes, self.centers_per_class)
+        relaxed = (torch.softmax(cosine / self.gamma, 2) * cosine).sum(2)  # (rows, classes)
+        target = torch.zeros_like(relaxed).scatter(1, labels[:, None], self.margin)
+        logits = self.scale * (relaxed - target)
+        return torch.logsumexp(logits, 1) - pick(logits, labels)
+
+    def regulariser(self) -> Scalar:
+        """Return how far apart the centres of a class are, times tau."""
+        count = self.centers_per_class
+        if count == 1 or self.tau == 0:
+            return self.centers.sum() * 0
+        unit = nn.functional.normalize(self.centers, dim=1).view(self.classes, count, -1)
+        first, second = torch.triu_indices(count, count, 1, device=unit.device)
+        cosine = (unit @ unit.transpose(1, 2))[:, first, second]
+        return self.tau * (2 + 1e-5 - 2 * cosine).sqrt().sum() / (self.classes * count * (count - 1))

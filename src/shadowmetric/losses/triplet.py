@@ -1,0 +1,33 @@
+"""Triplet loss (Schroff et al., FaceNet): the positive nearer than the negative, by a margin.
+
+    loss = mean over triplets of max(d(a, p) - d(a, n) + margin, 0)
+
+d is the squared distance, as in FaceNet and in the paper (eq. tl), or the distance itself. Distances
+come from dot products and lengths, |a - x|^2 = |a|^2 + |x|^2 - 2 a.x, so that this loss is as
+memory-linear as Shadow's.
+"""
+
+from typing import Unpack
+
+import torch
+from torch import Tensor
+
+from shadowmetric.losses.distances import distance, squared_distance
+from shadowmetric.losses.mined import MinedLoss, MinedSettings
+
+
+class TripletLoss(MinedLoss):
+    """Triplet loss of a batch. margin is in squared distance, or in distance with squared=False."""
+
+    def __init__(self, margin: float = 0.2, *, squared: bool = True, **settings: Unpack[MinedSettings]):
+        super().__init__(margin, **settings)
+        self.squared = squared
+        self.unit = "squared distance" if squared else "distance"
+
+    def measure(self, dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
+        """Return the squared distance, or the distance."""
+        return (squared_distance if self.squared else distance)(dots, length, other_length)
+
+    def hinge(self, closer: Tensor, farther: Tensor) -> Tensor:
+        """Return max(closer - farther + margin, 0)."""
+        return torch.relu(closer - farther + self.margin)

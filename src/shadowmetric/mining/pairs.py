@@ -1,0 +1,82 @@
+"""Which pairs are positive and which negative, as masks of a block or as a list.
+
+Pairs come from labels (every pair of a batch, a row never with itself) or from given triplets
+(their distinct (anchor, positive) and (anchor, negative) pairs). Losses over whole rows ask for the
+masks of the rows they hold, and never for all of them.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from shadowmetric.mining.classes import group_by_class, partner_columns, rows_with_partner
+from shadowmetric.mining.nearest import fingerprints
+from shadowmetric.types import BlockMask, RowNumbers, Triplets
+
+
+class Masks(NamedTuple):
+    """The positive and negative pairs of some rows."""
+
+    positive: BlockMask
+    negative: BlockMask
+
+
+class LabelPairs:
+    """The pairs that labels make."""
+
+    def __init__(self, embeddings: Tensor, labels: Tensor, references: Tensor | None, reference_labels: Tensor | None):
+        self.labels, self.reference_labels = labels, labels if reference_labels is None else reference_labels
+        self.others = reference_labels
+        self.prints = None if references is None else (fingerprints(embeddings), fingerprints(references))
+
+    def masks(self, start: int, stop: int) -> Masks:
+        """Return the masks of rows [start, stop)."""
+        same = self.labels[start:stop, None] == self.reference_labels
+        negative = ~same
+        if self.prints is None:
+            row = torch.arange(stop - start, device=same.device)
+            same[row, row + start] = False
+        else:
+            same &= self.prints[0][start:stop, None] != self.prints[1]
+        return Masks(same, negative)
+
+    def positives(self) -> tuple[RowNumbers, RowNumbers]:
+        """Return every (anchor, positive) pair."""
+        classes = group_by_class(self.labels, self.others)
+        anchor, positive = [self.labels[:0]], [self.labels[:0]]
+        for slot, count in enumerate(rows_with_partner(classes)):
+            anchor.append(classes.order[:count])
+            positive.append(classes.reference_order[partner_columns(classes, range(slot, slot + 1), 0, count)[0]])
+        pairs = torch.cat(anchor), torch.cat(positive)
+        if self.prints is None:
+            return pairs
+        other = self.prints[0][pairs[0]] != self.prints[1][pairs[1]]
+        return pairs[0][other], pairs[1][other]
+
+
+class TripletPairs:
+    """The pairs that triplets name, each once."""
+
+    def __init__(self, triplets: Triplets, references: int):
+        self.references = references
+        self.positive = torch.unique(triplets.anchor * references + triplets.positive)
+        self.negative = torch.unique(triplets.anchor * references + triplets.negative)
+
+    def masks(self, start: int, stop: int) -> Masks:
+        """Return the masks of rows [start, stop)."""
+        return Masks(self._mask(self.positive, start, stop), self._mask(self.negative, start, stop))
+
+    def positives(self) -> tuple[RowNumbers, RowNumbers]:
+        """Return every (anchor, positive) pair."""
+        return self.positive // self.references, self.positive % self.references
+
+    def _mask(self, pairs: Tensor, start: int, stop: int) -> Tensor:
+        ends = torch.tensor([start, stop], device=pairs.device) * self.references
+        first, last = torch.searchsorted(pairs, ends).tolist()
+        mask = torch.zeros((stop - start) * self.references, dtype=torch.bool, device=pairs.device)
+        mask[pairs[first:last] - start * self.references] = True
+        return mask.view(stop - start, self.references)
+
+
+Pairs = LabelPairs | TripletPairs
