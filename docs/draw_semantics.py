@@ -67,16 +67,35 @@ def pictures() -> list[Picture]:
 
     units = [Lane(f'unit="{u}"', sm.SemiHardMiner(0.2, "all", unit=u), 1) for u in ("squared", "gap", "distance")]
     random = [Lane("pair (0, 1)", one_random(), 1), Lane("pair (0, 2)", one_random(), 2)]
+    nearest, every = sm.SemiHardMiner(0.2), sm.SemiHardMiner(0.2, "all")
+    instead = sm.SemiHardMiner(0.1, fallback="farthest")
+    call = "SemiHardMiner(0.2"
     return [
-        Picture("semi_hard_nearest", "SemiHardMiner(0.2)", "Each pair takes the nearest negative inside its window.", pairs(sm.SemiHardMiner(0.2))),
-        Picture("semi_hard_all", 'SemiHardMiner(0.2, "all")', "Each pair takes every negative inside its window.", pairs(sm.SemiHardMiner(0.2, "all"))),
-        Picture("semi_hard_random", 'SemiHardMiner(0.2, "random")', "Each pair takes one negative of its window, drawn with equal chances.", random),
-        Picture("semi_hard_fallback", 'SemiHardMiner(0.1, fallback="farthest")', "A pair with an empty window takes the anchor's farthest negative instead of none.", pairs(sm.SemiHardMiner(0.1, fallback="farthest"))),
-        Picture("hard", "HardMiner()", "Every positive goes with the anchor's closest negative; there is no window.", pairs(sm.HardMiner())),
-        Picture("batch_hard", "BatchHardMiner()", "Only the farthest positive, with the closest negative.", pairs(sm.BatchHardMiner())),
+        Picture(
+            "semi_hard_nearest", f"{call})", "Each pair takes the nearest negative inside its window.", pairs(nearest)
+        ),
+        Picture("semi_hard_all", f'{call}, "all")', "Each pair takes every negative inside its window.", pairs(every)),
+        Picture(
+            "semi_hard_random", f'{call}, "random")', "Each pair takes one negative of its window, by chance.", random
+        ),
+        Picture(
+            "semi_hard_fallback",
+            'SemiHardMiner(0.1, fallback="farthest")',
+            "A pair with an empty window takes the anchor's farthest negative instead of none.",
+            pairs(instead),
+        ),
+        Picture(
+            "hard",
+            "HardMiner()",
+            "Every positive with the anchor's closest negative; no window.",
+            pairs(sm.HardMiner()),
+        ),
+        Picture(
+            "batch_hard", "BatchHardMiner()", "The farthest positive, the closest negative.", pairs(sm.BatchHardMiner())
+        ),
         Picture("all", "AllMiner()", "Every positive with every negative.", pairs(sm.AllMiner())),
-        Picture("units", 'SemiHardMiner(0.2, "all", unit=...)', "One margin, three windows of the pair (0, 1).", units),
-    ]  # fmt: skip
+        Picture("units", f'{call}, "all", unit=...)', "One margin, three windows of the pair (0, 1).", units),
+    ]
 
 
 def chosen(lane: Lane) -> list[int]:
@@ -185,9 +204,8 @@ def legend(y: int, *, windows: bool) -> Iterator[str]:
         return
     yield mark(3, 330, y - 5, filled=False)
     yield text(342, y, "in the window, not chosen", size=12, colour=FAINT)
-    yield (
-        f"<rect x='520' y='{y - 13}' width='24' height='16' fill='{WINDOW}' stroke='{WINDOW_EDGE}' stroke-dasharray='3 3'/>"
-    )
+    paint = f"fill='{WINDOW}' stroke='{WINDOW_EDGE}' stroke-dasharray='3 3'"
+    yield f"<rect x='520' y='{y - 13}' width='24' height='16' {paint}/>"
     yield text(552, y, "window, both ends excluded", size=12, colour=FAINT)
 
 

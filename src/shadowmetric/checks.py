@@ -72,7 +72,8 @@ def check_batch(
     check_rows(references, "references", debug=debug)
     if references.shape[1] != embeddings.shape[1]:
         raise ValueError(
-            f"references has rows of {references.shape[1]} numbers and embeddings of {embeddings.shape[1]}; they must match."
+            f"references has rows of {references.shape[1]} numbers and embeddings of {embeddings.shape[1]}; "
+            "they must match."
         )
     if references.device != embeddings.device:
         raise ValueError(
@@ -88,7 +89,8 @@ def check_triplets(
     if not isinstance(triplets, tuple | list) or len(triplets) != 3:
         size = f" of {len(triplets)}" if isinstance(triplets, tuple | list) else ""
         raise ValueError(
-            f"triplets is a {type(triplets).__name__}{size}; give (anchor, positive, negative), three tensors of row numbers."
+            f"triplets is a {type(triplets).__name__}{size}; "
+            "give (anchor, positive, negative), three tensors of row numbers."
         )
     for name, numbers in zip(Triplets._fields, triplets, strict=True):
         if not isinstance(numbers, Tensor) or numbers.dtype not in INTEGERS or numbers.ndim != 1:

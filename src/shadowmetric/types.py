@@ -10,7 +10,7 @@ names below are plain tensors, and `import shadowmetric` needs torch alone.
 """
 
 import sys
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -49,6 +49,7 @@ class Triplets(NamedTuple):
     negative: TripletNumbers
 
 
+@runtime_checkable
 class Miner(Protocol):
     """Chooses triplets of a batch."""
 
@@ -58,9 +59,12 @@ class Miner(Protocol):
         labels: Tensor,
         references: Tensor | None = None,
         reference_labels: Tensor | None = None,
-    ) -> Triplets: ...
+    ) -> Triplets:
+        """Return the triplets of a batch, or of a batch against references."""
+        ...
 
 
+@runtime_checkable
 class Loss(Protocol):
     """Turns a batch into one number with a gradient."""
 
@@ -72,4 +76,6 @@ class Loss(Protocol):
         *,
         references: Tensor | None = None,
         reference_labels: Tensor | None = None,
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """Return the loss of a batch."""
+        ...

@@ -1,10 +1,10 @@
 """Our miners beside the peers': which call of ours gives exactly the triplets, or the loss, of theirs.
 
 `docs/semantics.md` promises what is tested here. Rows are float64, so that two ways of computing a distance do not
-round to different triplets; classes are ragged and one row is alone in its class. Triplets are compared as sorted lists.
+round to different triplets; classes are ragged and one row is alone in its class. Triplets are compared sorted.
 
-Where a peer keeps a negative at exactly the margin and we do not, random rows cannot tell; that one difference has a test
-of its own, on rows made for it.
+Where a peer keeps a negative at exactly the margin and we do not, random rows cannot tell; that one difference has a
+test of its own, on rows made for it.
 """
 
 import importlib.util
@@ -242,14 +242,6 @@ def by_formula(embeddings, labels, miner, margin):
     return mean_hinge(embeddings, miner(embeddings, labels), margin)
 
 
-OURS = [
-    by_formula,
-    pytest.param(
-        our_loss, marks=pytest.mark.skipif(not hasattr(sm, "TripletLoss"), reason="sm.TripletLoss is not there yet")
-    ),
-]
-
-
 def with_gradient(loss, embeddings, *rest):
     """Return a loss and its gradient."""
     embeddings = embeddings.clone().requires_grad_()
@@ -258,23 +250,40 @@ def with_gradient(loss, embeddings, *rest):
 
 
 @every_batch
-@pytest.mark.parametrize("ours", OURS)
+@pytest.mark.parametrize("ours", [by_formula, our_loss])
 @pytest.mark.parametrize("length", [1, 8])  # at 8 some triplets are beyond the margin of 5
 def test_st_batch_semi_hard_loss_and_gradient(seed, sizes, ours, length):
     embeddings, labels = batch(seed, sizes)
     embeddings = length * embeddings
     theirs = with_gradient(lambda rows: st_loss("BatchSemiHardTripletLoss", rows, labels), embeddings)
     miner = sm.SemiHardMiner(inf, fallback="farthest", normalize=False)
-    torch.testing.assert_close(with_gradient(ours, embeddings, labels, miner, 5), theirs, rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(with_gradient(ours, embeddings, labels, miner, 5.0), theirs, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("ours", OURS)
+@pytest.mark.parametrize("ours", [by_formula, our_loss])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_st_batch_hard_loss_and_gradient_where_no_row_is_alone(seed, ours):
     embeddings, labels = batch(seed, (4, 3, 2))
     theirs = with_gradient(lambda rows: st_loss("BatchHardTripletLoss", rows, labels), embeddings)
     miner = sm.BatchHardMiner(normalize=False)
-    torch.testing.assert_close(with_gradient(ours, embeddings, labels, miner, 5), theirs, rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(with_gradient(ours, embeddings, labels, miner, 5.0), theirs, rtol=1e-6, atol=1e-9)
+
+
+# The losses of pytorch-metric-learning average over what is above zero
+
+
+@every_batch
+@every_margin
+@pytest.mark.parametrize("squared", [False, True])
+def test_pml_triplet_loss_and_gradient(pml, seed, sizes, margin, squared):
+    """Over every triplet: many are at zero there, so that the two means differ."""
+    from pytorch_metric_learning.losses import TripletMarginLoss
+
+    embeddings, labels = batch(seed, sizes)
+    distance = pml_distance("squared" if squared else "distance")
+    theirs = with_gradient(TripletMarginLoss(margin=margin, distance=distance), embeddings, labels)
+    loss = sm.TripletLoss(margin, squared=squared, miner="all", reduction="mean_nonzero")
+    torch.testing.assert_close(with_gradient(loss, embeddings, labels), theirs, rtol=1e-6, atol=1e-9)
 
 
 # The page itself

@@ -41,7 +41,7 @@ Row = dict[str, Any]
 
 def rows(jobs: Iterable[Job], machine: Machine, timeout: float, file: TextIO) -> Iterator[Row]:
     """Yield a row for each job as it finishes, written to the CSV file already."""
-    writer = csv.DictWriter[str](file, COLUMNS)
+    writer: csv.DictWriter[str] = csv.DictWriter(file, COLUMNS)
     writer.writeheader()
     for job in jobs:
         reason = skip_reason(job, machine, timeout)

@@ -25,7 +25,7 @@ WARM_UP_ROWS = 32
 FREE_DIRECTIONS = 16  # of the class centres with --clustered: trained embeddings use few of their dimensions
 SPREAD = 0.5  # of a class around its centre
 
-Figures = dict[str, float | str | None]
+Figures = dict[str, float | int | str | None]
 
 
 def inputs(job: Job) -> tuple[Tensor, Tensor]:
@@ -71,7 +71,7 @@ def record(job: Job) -> Figures:
         return figures(job)
     except ImportError as missing:
         return {"reason": f"{PACKAGES.get(job.contender, job.contender)} cannot be imported: {_one_line(missing)}"}
-    except Exception as failure:  # noqa: BLE001 a contender is foreign code: whatever it raises is its row
+    except Exception as failure:  # a contender is foreign code: whatever it raises is its row
         return {"reason": f"{type(failure).__name__}: {_one_line(failure)}"}
 
 
@@ -79,10 +79,15 @@ def _one_line(failure: Exception) -> str:
     return (str(failure).strip().splitlines() or ["no message"])[0]
 
 
-def main() -> None:
-    """Measure the job of the command line, and offer this process first should memory run out."""
+def offer_this_process_first() -> None:
+    """Ask the kernel to end this process before any other should memory run out."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def main() -> None:
+    """Measure the job of the command line."""
+    offer_this_process_first()
     print(json.dumps(record(Job(**json.loads(sys.argv[1])))))
 
 

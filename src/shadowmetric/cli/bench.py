@@ -48,7 +48,7 @@ class BenchSettings:
     """Draw rows around class centres, as trained embeddings look, instead of at random."""
     full: Flag = False
     """Measure the whole grid; this takes long."""
-    timeout: float = 300
+    timeout: float = 300.0
     """Seconds that one contender may take at one size; what would need more is skipped."""
     out: Annotated[Path | None, Parameter(show_default=False)] = None
     """CSV file to write. Default: bench-DATE-TIME.csv in this folder."""

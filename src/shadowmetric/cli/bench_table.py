@@ -4,8 +4,6 @@ A table is printed for good when its last contender is done, so a long bench scr
 The bar counts expected seconds, not rows: a row may take a blink or a minute.
 """
 
-from typing import Self
-
 from rich import box
 from rich.console import Console, Group
 from rich.live import Live
@@ -48,10 +46,9 @@ class BenchTable:
         self.task = self.progress.add_task("", total=sum(self.seconds))
         self.live = Live(console=self.console, transient=True, refresh_per_second=2)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> None:
         self.live.start()
         self._refresh()
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.live.update(Group())
@@ -117,7 +114,7 @@ def ratio_table(rows: list[Row]) -> Table:
     return table
 
 
-def shown(value: float | str | None, unit: str = "") -> str:
+def shown(value: float | int | str | None, unit: str = "") -> str:
     """Return a figure with three digits, a count in full, a word as it is, and a dash for nothing."""
     if value is None:
         return "–"

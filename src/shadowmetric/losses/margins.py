@@ -27,7 +27,8 @@ class EquivalentMargins(NamedTuple):
 
     def __str__(self) -> str:
         exact = f"gap {self.gap:.6g} = cosine {self.cosine:.6g} = squared distance {self.squared_distance:.6g} (exact)"
-        return f"{exact}; from 0: distance {self.distance:.6g}, angle {self.angle:.6g} rad ({math.degrees(self.angle):.4g} degrees)"
+        angle = f"angle {self.angle:.6g} rad ({math.degrees(self.angle):.4g} degrees)"
+        return f"{exact}; from 0: distance {self.distance:.6g}, {angle}"
 
 
 def equivalent_margins(margin: float, unit: str = "gap") -> EquivalentMargins:

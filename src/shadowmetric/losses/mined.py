@@ -54,7 +54,7 @@ class Totals(NamedTuple):
     """Sum of the triplets' values, how many triplets there are, how many have a value above zero."""
 
     total: Tensor
-    count: Tensor
+    triplets: Tensor
     above_zero: Tensor
 
 
@@ -215,7 +215,8 @@ class MinedLoss(nn.Module):
     def extra_repr(self) -> str:
         """Say the settings, and the unit of the margin."""
         unit = f" ({self.unit})" if self.unit else ""
-        return f"margin={self.margin:g}{unit}, miner={self.miner}, normalize={self.normalize}, reduction={self.reduction!r}"
+        shape = f"normalize={self.normalize}, reduction={self.reduction!r}"
+        return f"margin={self.margin:g}{unit}, miner={self.miner}, {shape}"
 
 
 def exhaustive(miner: Miner) -> bool:
@@ -242,7 +243,7 @@ def reduce_totals(totals: Totals, reduction: str) -> Scalar:
     """Return the mean, sum or mean of what is above zero from totals."""
     if reduction == "sum":
         return totals.total
-    count = totals.count if reduction == "mean" else totals.above_zero
+    count = totals.triplets if reduction == "mean" else totals.above_zero
     return totals.total / count.detach().clamp_min(1)
 
 

@@ -63,7 +63,10 @@ class Batch:
 
     def of_references(self) -> "Batch":
         """Return the batch of the references, compared with themselves."""
-        assert self.references is not None and isinstance(self.pairs, LabelPairs)
+        if self.references is None or not isinstance(self.pairs, LabelPairs):
+            raise ValueError(
+                "triplets and references together do not say which references are negatives of one another."
+            )
         pairs = LabelPairs(self.references, self.pairs.reference_labels, None, None)
         return Batch(self.references, None, pairs, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
 
@@ -100,7 +103,7 @@ class RowLoss(nn.Module):
         references: Tensor | None = None,
         reference_labels: Tensor | None = None,
     ) -> Scalar:
-        """Return the loss of all pairs of a batch, or of the distinct pairs of given triplets; 0 with a graph if none."""
+        """Return the loss of all pairs, or of the distinct pairs of given triplets; 0 with a graph if there are none."""
         labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
         if triplets is None:
             pairs = LabelPairs(embeddings, labels, references, reference_labels)

@@ -164,12 +164,15 @@ def alive(pairs: Partners) -> Tensor:
 
 
 def fingerprints(rows: Tensor) -> Tensor:
-    """Return an int64 for each row that equal rows share: 64 bits, so that others practically never do."""
+    """Return an int64 for each row that equal rows share: 64 mixed bits, so that others practically never do."""
     generator = torch.Generator().manual_seed(0)
-    bits = BITS[working_dtype(rows.dtype)]
+    dtype = working_dtype(rows.dtype)
     factors = torch.randint(-(2**62), 2**62, (rows.shape[1],), generator=generator).to(rows.device) | 1
-    prints = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
+    prints = torch.empty(len(rows), dtype=torch.int64, device=rows.device)
     for start in range(0, len(rows), BAND_SIDE):
-        block = (rows[start : start + BAND_SIDE].detach().to(working_dtype(rows.dtype)) + 0.0).contiguous()  # -0 is 0
-        prints[start : start + BAND_SIDE] = (block.view(bits).long() * factors).sum(1)
+        block = (rows[start : start + BAND_SIDE].detach().to(dtype) + 0.0).contiguous()  # -0 becomes 0
+        numbers = block.view(BITS[dtype]).long()
+        for shift, factor in ((32, -7046029254386353131), (29, -4658895280553007687)):
+            numbers = (numbers ^ (numbers >> shift)) * factor  # a sum alone would let two flipped signs cancel
+        prints[start : start + BAND_SIDE] = ((numbers ^ (numbers >> 32)) * factors).sum(1)
     return prints

@@ -56,9 +56,7 @@ class SemiHardMiner:
         check_choice(self.unit, UNITS, "unit")
         check_choice(self.fallback, ("drop", "farthest"), "fallback")
         if self.negatives == "all" and (self.fallback, self.positives) != ("drop", "every"):
-            raise ValueError(
-                'negatives="all" goes with positives="every" and fallback="drop" only; choose "nearest" or "random".'
-            )
+            raise ValueError('negatives="all" goes with positives="every" and fallback="drop" only; choose another.')
 
     @torch.no_grad()
     def __call__(

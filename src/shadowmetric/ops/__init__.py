@@ -1,0 +1,1 @@
+"""Arithmetic in bounded memory: no labels policy, no modules, no input or output."""

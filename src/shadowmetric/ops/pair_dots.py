@@ -26,7 +26,7 @@ GATHER_BYTES = 2**19  # rows gathered at once: they stay in the second-level cac
 def pair_dots(
     embeddings: Embeddings, references: References | None, anchor: RowNumbers, other: RowNumbers
 ) -> PairValues:
-    """Return the dot product of each pair; halves are summed in float32. Without references, of embeddings with themselves."""
+    """Return the dot product of each pair, summed in float32 for halves; without references, of embeddings alone."""
     return _PairDots.apply(embeddings, references, anchor, other)  # pyright: ignore[reportReturnType]
 
 
@@ -53,12 +53,11 @@ class _PairDots(torch.autograd.Function):
         grad_embeddings = grad_references = None
         if need_embeddings:
             grad_embeddings = weighted_sums(references, anchor, other, grads[0], len(embeddings))
-        if ctx.own and need_embeddings:
-            grad_embeddings = grad_embeddings + weighted_sums(embeddings, other, anchor, grads[0], len(embeddings))
-        elif need_references:
-            grad_references = weighted_sums(embeddings, other, anchor, grads[0], len(references)).to(references.dtype)
-        if grad_embeddings is not None:
+            if ctx.own:
+                grad_embeddings += weighted_sums(embeddings, other, anchor, grads[0], len(embeddings))
             grad_embeddings = grad_embeddings.to(embeddings.dtype)
+        if need_references:
+            grad_references = weighted_sums(embeddings, other, anchor, grads[0], len(references)).to(references.dtype)
         return grad_embeddings, grad_references, None, None
 
 

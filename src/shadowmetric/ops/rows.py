@@ -4,7 +4,7 @@ A product of two matrices of unit rows, of rows in another order, or of half-pre
 in float32 would need whole copies of both. `Rows` describes such a matrix and makes the rows that
 a block asks for, in one buffer that is used again:
 
-    row i = [ source[order[i]] * scale[order[i]],  tail[order[i]] ]
+    row i = [ source[order[i]] / divisor[order[i]],  tail[order[i]] ]
 
 Memory: one buffer of as many rows as the largest block.
 """
@@ -36,16 +36,16 @@ class Rows:
         source: Tensor,  # (rows, dim)
         *,
         order: Tensor | None = None,  # (any,) int64; a row may come several times
-        scale: Tensor | None = None,  # (rows,)
+        divisor: Tensor | None = None,  # (rows,)
         tail: Sequence[Tensor] = (),  # columns to append, each (rows,)
     ):
         self.source = source.detach()
         self.order = order
-        self.scale = scale
+        self.divisor = divisor
         self.tail = tail
         self.dtype = working_dtype(source.dtype)
         self.width = source.shape[1] + len(tail)
-        self.as_it_is = order is None and scale is None and not tail and source.dtype == self.dtype
+        self.as_it_is = order is None and divisor is None and not tail and source.dtype == self.dtype
         self.buffer = source.new_empty(0, self.width, dtype=self.dtype)
 
     def __len__(self) -> int:
@@ -59,10 +59,10 @@ class Rows:
             self.buffer = self.buffer.new_empty(stop - start, self.width)
         rows, dim = self.buffer[: stop - start], self.source.shape[1]
         chosen = slice(start, stop) if self.order is None else self.order[start:stop]
-        if self.scale is None:
+        if self.divisor is None:
             rows[:, :dim].copy_(self.source[chosen])
         else:
-            torch.mul(self.source[chosen], self.scale[chosen, None], out=rows[:, :dim])
+            torch.div(self.source[chosen], self.divisor[chosen, None], out=rows[:, :dim])
         for column, values in enumerate(self.tail, start=dim):
             rows[:, column].copy_(values[chosen])
         return rows
@@ -70,7 +70,7 @@ class Rows:
 
 def unit_rows(source: Tensor, order: Tensor | None = None) -> Rows:
     """Return rows of length 1 (zero rows stay zero)."""
-    return Rows(source, order=order, scale=row_lengths_of(source).clamp_min(SHORTEST_ROW).reciprocal())
+    return Rows(source, order=order, divisor=row_lengths_of(source).clamp_min(SHORTEST_ROW))
 
 
 class DistanceRows(NamedTuple):
@@ -99,14 +99,14 @@ def squared_distance_rows(
     one, other_one = torch.ones_like(length), torch.ones_like(other_length)
     if normalize:
         offset = 0.125
-        scale, other_scale = (n.clamp_min(SHORTEST_ROW).reciprocal() for n in (length, other_length))
+        divisor, other_divisor = length.clamp_min(SHORTEST_ROW), other_length.clamp_min(SHORTEST_ROW)
         tail, other_tail = (one,), (other_one * (2 + offset),)
     else:
         offset = float(torch.maximum(length.max(), other_length.max()).square()) / 8
-        scale, other_scale = None, other_one
+        divisor, other_divisor = None, other_one
         tail, other_tail = (length.square() + offset, one), (other_one, other_length.square())
     return DistanceRows(
-        Rows(source, order=order, scale=scale, tail=tail),
-        Rows(other, order=other_order, scale=-2 * other_scale, tail=other_tail),
+        Rows(source, order=order, divisor=divisor, tail=tail),
+        Rows(other, order=other_order, divisor=other_divisor / -2, tail=other_tail),
         offset,
     )

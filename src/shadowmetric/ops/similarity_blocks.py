@@ -19,7 +19,7 @@ from shadowmetric.ops.rows import Rows
 
 SCRATCH_BYTES = 32 * 2**20
 LONGEST_SIDE = 1024  # a block of 1024 x 1024 float32 is as fast as any larger one
-SHORTEST_SIDE = 8  # below this a product is no longer a matrix product
+SHORTEST_SIDE = 8  # below this BLAS takes other kernels, which round equal rows differently
 
 Reach = Callable[[int, int], tuple[int, int]]
 
@@ -67,7 +67,7 @@ def similarity_blocks(
 def whole_row_blocks(
     left: Rows, right: Rows, *, scratch_bytes: int = SCRATCH_BYTES, temporaries: float = 0.0, multiple: int = 1
 ) -> Iterator[Block]:
-    """Yield blocks of whole rows, a multiple of `multiple` at once, for reducers that need a row of the product at once."""
+    """Yield blocks of whole rows, a multiple of `multiple` at once, for reducers that need all of a row."""
     height = max(1, whole_rows(len(right), left, scratch_bytes, temporaries) // multiple) * multiple
     values = torch.empty(min(height, len(left)), len(right), device=left.source.device, dtype=left.dtype)
     side = square_side(left, scratch_bytes // 4, 0.0)
@@ -97,4 +97,4 @@ def square_side(left: Rows, scratch_bytes: int, temporaries: float) -> int:
 def whole_rows(columns: int, left: Rows, scratch_bytes: int, temporaries: float) -> int:
     """Return how many whole rows, with temporaries and loaded rows, fit into three quarters of the scratch."""
     numbers = 0.75 * scratch_bytes / left.dtype.itemsize
-    return max(1, min(LONGEST_SIDE, int(numbers / (columns * (1.0 + temporaries) + 2 * left.width))))
+    return max(SHORTEST_SIDE, min(LONGEST_SIDE, int(numbers / (columns * (1.0 + temporaries) + 2 * left.width))))

@@ -19,7 +19,7 @@ class Neighbours(NamedTuple):
     """For each row its most similar references, best first."""
 
     similarity: Tensor  # (rows, k)
-    index: Tensor  # (rows, k) int64
+    row: Tensor  # (rows, k) int64, of the references
 
 
 def top_k(left: Rows, right: Rows, k: int, *, scratch_bytes: int = SCRATCH_BYTES) -> Neighbours:
