@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile(
     "shadowmetric",
     deadline=None,
-    max_examples=60,
+    max_examples=30,
     derandomize=True,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

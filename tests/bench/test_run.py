@@ -17,15 +17,21 @@ def says(code):
     return (sys.executable, "-c", code)
 
 
-def test_a_failure_and_a_skip_are_rows_and_the_run_goes_on(tmp_path):
+def test_the_real_worker_answers_with_a_reason():
+    assert run_job(Job("nobody", 32, 8), timeout=120.0) == {"reason": "KeyError: 'nobody'"}
+
+
+def test_a_failure_and_a_skip_are_rows_and_the_run_goes_on(monkeypatch, tmp_path):
+    code = "import sys; 'nobody' in sys.argv[1] and sys.exit('who?'); print('{\"total_ms\": 1.5}')"
+    monkeypatch.setattr(run, "WORKER", says(code))
     jobs = [Job("nobody", 32, 8), Job("st", 4096, 8), Job("bare-product", 32, 8, repeats=1)]
     path = tmp_path / "bench.csv"
     with path.open("w", newline="") as file:
         failed, skipped, done = rows(jobs, MACHINE, 60.0, file)
-    assert failed["reason"] == "KeyError: 'nobody'"
+    assert failed["reason"] == "ended with exit code 1: who?"
     assert skipped["reason"].startswith("skipped: needs about 1.3 GB")
     assert done["reason"] is None
-    assert done["total_ms"] > 0
+    assert done["total_ms"] == 1.5
     with path.open(newline="") as file:
         written = list(csv.DictReader(file))
     assert [row["contender"] for row in written] == ["nobody", "st", "bare-product"]

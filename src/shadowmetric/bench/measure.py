@@ -35,12 +35,16 @@ LOWER_THE_MARK = "5"
 
 
 class Times(NamedTuple):
-    """Medians in milliseconds; `repeats` is how many turns there were."""
+    """Medians in milliseconds of `repeats` steps, and how far the totals spread around theirs.
+
+    spread: (slowest - fastest) / median. Near zero on a quiet machine; above 0.5 something else was running.
+    """
 
     forward: float
     backward: float | None
     total: float
     product: float
+    spread: float
     repeats: int
 
 
@@ -69,11 +73,13 @@ def times(forward: Forward, product: Forward, embeddings: Tensor, repeats: int, 
     before = series(product, embeddings, repeats)
     steps = series(forward, embeddings, repeats)
     after = series(product, embeddings, repeats)
+    totals = [there + back for there, back in steps]
     return Times(
         forward=_median_ms(there for there, _ in steps),
         backward=_median_ms(back for _, back in steps) if has_backward else None,
-        total=_median_ms(there + back for there, back in steps),
+        total=_median_ms(totals),
         product=_median_ms(there for there, _ in before + after),
+        spread=(max(totals) - min(totals)) / statistics.median(totals),
         repeats=len(steps),
     )
 

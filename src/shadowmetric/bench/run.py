@@ -26,6 +26,7 @@ FIGURE_COLUMNS = (
     "forward_ms",
     "backward_ms",
     "total_ms",
+    "spread",
     "product_ms",
     "ratio_to_product",
     "peak_extra_mb",

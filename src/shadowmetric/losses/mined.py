@@ -72,7 +72,7 @@ def triplet_values(
     length = row_lengths(embeddings)
     other_length = length if references is None else row_lengths(references)
     dots = pair_dots(embeddings, references, torch.cat([anchor, anchor]), torch.cat([positive, negative]))
-    to_positive, to_negative = dots.split(len(anchor))
+    to_positive, to_negative = dots.chunk(2)
     closer = _measured(measure, to_positive, length[anchor], other_length[positive], normalize)
     farther = _measured(measure, to_negative, length[anchor], other_length[negative], normalize)
     return hinge(closer, farther)

@@ -63,5 +63,6 @@ class SoftTripleLoss(ProxyLoss):
             return self.centers.sum() * 0
         unit = nn.functional.normalize(self.centers, dim=1).view(self.classes, count, -1)
         first, second = torch.triu_indices(count, count, 1, device=unit.device)
-        cosine = (unit @ unit.transpose(1, 2))[:, first, second]
+        with torch.autocast(unit.device.type, enabled=False):
+            cosine = (unit @ unit.transpose(1, 2))[:, first, second]
         return self.tau * (2 + 1e-5 - 2 * cosine).sqrt().sum() / (self.classes * count * (count - 1))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_batch
-from shadowmetric.mining.nearest import fingerprints
+from shadowmetric.mining.nearest import both_fingerprints
 from shadowmetric.mining.ordered import no_triplets, ordered
 from shadowmetric.types import Triplets
 
@@ -35,7 +35,7 @@ class AllMiner:
         """Return the triplets of a batch, or of a batch against references."""
         labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
         others = labels if reference_labels is None else reference_labels
-        prints = None if references is None else (fingerprints(embeddings), fingerprints(references))
+        prints = None if references is None else both_fingerprints(embeddings, references)
         _check_count(labels, others, own=references is None)
         parts = [no_triplets(labels.device)]
         for anchor, label in enumerate(labels):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_batch
-from shadowmetric.mining.nearest import Partners, Search, fingerprints
+from shadowmetric.mining.nearest import Partners, Search, both_fingerprints
 from shadowmetric.mining.ordered import no_triplets, ordered
 from shadowmetric.ops.nearest_beyond import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
@@ -45,6 +45,6 @@ class BatchHardMiner:
         (near,) = search.nearest()
         chosen = (far.distance > -NEVER) & (near.distance < NEVER)
         if references is not None:  # a farthest positive that is the anchor itself is no positive
-            own, others = fingerprints(embeddings)[search.classes.order], fingerprints(references)
-            chosen &= own != others[torch.where(chosen, far.rank, 0)]
+            own, others = both_fingerprints(embeddings, references)
+            chosen &= own[search.classes.order] != others[torch.where(chosen, far.rank, 0)]
         return ordered([search.triplets(chosen, Partners(far.rank, far.distance), near.rank)])

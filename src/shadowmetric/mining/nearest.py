@@ -151,7 +151,7 @@ class Search:
 
     def _without_self(self, pairs: list[Partners]) -> list[Partners]:
         """Move partners that are the row itself, found again among the references, beyond every distance."""
-        own, others = fingerprints(self.embeddings), fingerprints(self.references)
+        own, others = both_fingerprints(self.embeddings, self.references)
         for row, distance in pairs:
             itself = own[self.classes.order[: len(row)]] == others[row]
             distance[itself] = torch.iinfo(distance.dtype).max
@@ -163,10 +163,18 @@ def alive(pairs: Partners) -> Tensor:
     return pairs.distance < torch.iinfo(pairs.distance.dtype).max
 
 
-def fingerprints(rows: Tensor) -> Tensor:
-    """Return an int64 for each row that equal rows share: 64 mixed bits, so that others practically never do."""
+def both_fingerprints(embeddings: Tensor, references: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the fingerprints of a batch and of its references."""
+    dtype = working_dtype(embeddings.dtype, references.dtype)
+    return fingerprints(embeddings, dtype), fingerprints(references, dtype)
+
+
+def fingerprints(rows: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return an int64 for each row that equal rows share: 64 mixed bits, so that others practically never do.
+
+    dtype: the type in which rows of both sides are compared.
+    """
     generator = torch.Generator().manual_seed(0)
-    dtype = working_dtype(rows.dtype)
     factors = torch.randint(-(2**62), 2**62, (rows.shape[1],), generator=generator).to(rows.device) | 1
     prints = torch.empty(len(rows), dtype=torch.int64, device=rows.device)
     for start in range(0, len(rows), BAND_SIDE):

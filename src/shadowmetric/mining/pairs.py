@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.mining.classes import group_by_class, partner_columns, rows_with_partner
-from shadowmetric.mining.nearest import fingerprints
+from shadowmetric.mining.nearest import both_fingerprints
 from shadowmetric.types import BlockMask, RowNumbers, Triplets
 
 
@@ -28,7 +28,7 @@ class LabelPairs:
     def __init__(self, embeddings: Tensor, labels: Tensor, references: Tensor | None, reference_labels: Tensor | None):
         self.labels, self.reference_labels = labels, labels if reference_labels is None else reference_labels
         self.others = reference_labels
-        self.prints = None if references is None else (fingerprints(embeddings), fingerprints(references))
+        self.prints = None if references is None else both_fingerprints(embeddings, references)
 
     def masks(self, start: int, stop: int) -> Masks:
         """Return the masks of rows [start, stop)."""

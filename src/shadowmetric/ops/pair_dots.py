@@ -36,7 +36,7 @@ class _PairDots(torch.autograd.Function):
         others = embeddings if references is None else references
         ctx.own = references is None
         ctx.save_for_backward(embeddings, others, anchor, other)
-        dtype = working_dtype(torch.promote_types(embeddings.dtype, others.dtype))
+        dtype = working_dtype(embeddings.dtype, others.dtype)
         values = torch.empty(len(anchor), dtype=dtype, device=embeddings.device)
         step = max(1, GATHER_BYTES // (embeddings.shape[1] * dtype.itemsize))
         for start in range(0, len(anchor), step):

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.ops.once import refuse_second_derivative
-from shadowmetric.ops.rows import Rows
+from shadowmetric.ops.rows import Rows, working_dtype
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, Block, square_side, whole_row_blocks
 from shadowmetric.types import Embeddings, References
 
@@ -77,7 +77,7 @@ class _RowStream(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(embeddings, references, row_length, column_length)
         ctx.settings = settings
-        left, right = Rows(embeddings, order=settings.order), Rows(references)
+        left, right = _sides(embeddings, references, settings.order)
         out = torch.zeros(len(left), settings.outputs, dtype=left.dtype, device=embeddings.device)
         for top, bottom, _, _, dots in settings.blocks(left, right):
             for term in settings.terms(top, bottom):
@@ -89,7 +89,7 @@ class _RowStream(torch.autograd.Function):
         refuse_second_derivative()
         embeddings, references, row_length, column_length = ctx.saved_tensors
         settings: _Settings = ctx.settings
-        left, right = Rows(embeddings, order=settings.order), Rows(references)
+        left, right = _sides(embeddings, references, settings.order)
         grad_left = torch.zeros(embeddings.shape, dtype=left.dtype, device=embeddings.device)
         grad_right = torch.zeros(references.shape, dtype=left.dtype, device=embeddings.device)
         grad_row, grad_column = torch.zeros_like(row_length), torch.zeros_like(column_length)
@@ -104,6 +104,11 @@ class _RowStream(torch.autograd.Function):
                         total += grad
             _multiply_back(grad_dots, left, right, top, grad_left, grad_right, side)
         return grad_left.to(embeddings.dtype), grad_right.to(references.dtype), grad_row, grad_column, None
+
+
+def _sides(embeddings: Tensor, references: Tensor, order: Tensor | None) -> tuple[Rows, Rows]:
+    dtype = working_dtype(embeddings.dtype, references.dtype)
+    return Rows(embeddings, order=order, dtype=dtype), Rows(references, dtype=dtype)
 
 
 def _gradients(term: Term, inputs: Sequence[Tensor], grad_out: Tensor) -> Sequence[Tensor | None]:

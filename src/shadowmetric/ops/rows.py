@@ -9,6 +9,7 @@ a block asks for, in one buffer that is used again:
 Memory: one buffer of as many rows as the largest block.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,9 +19,9 @@ from torch import Tensor
 SHORTEST_ROW = 1e-12  # a zero row has no direction; dividing by this keeps it zero
 
 
-def working_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return the type that sums are made in: float32 for half types, else the type itself."""
-    return torch.promote_types(dtype, torch.float32)
+def working_dtype(*dtypes: torch.dtype) -> torch.dtype:
+    """Return the type that sums are made in: the widest of the types, and at least float32."""
+    return functools.reduce(torch.promote_types, dtypes, torch.float32)
 
 
 def row_lengths_of(source: Tensor) -> Tensor:
@@ -38,12 +39,13 @@ class Rows:
         order: Tensor | None = None,  # (any,) int64; a row may come several times
         divisor: Tensor | None = None,  # (rows,)
         tail: Sequence[Tensor] = (),  # columns to append, each (rows,)
+        dtype: torch.dtype | None = None,  # to work in; that of the source, float32 for halves
     ):
         self.source = source.detach()
         self.order = order
         self.divisor = divisor
         self.tail = tail
-        self.dtype = working_dtype(source.dtype)
+        self.dtype = dtype or working_dtype(source.dtype)
         self.width = source.shape[1] + len(tail)
         self.as_it_is = order is None and divisor is None and not tail and source.dtype == self.dtype
         self.buffer = source.new_empty(0, self.width, dtype=self.dtype)
@@ -95,7 +97,8 @@ def squared_distance_rows(
     the product into distances. The offset is an eighth of the longest squared length: rounding
     can't make the distance of two equal rows negative.
     """
-    length, other_length = row_lengths_of(source), row_lengths_of(other)
+    dtype = working_dtype(source.dtype, other.dtype)
+    length, other_length = row_lengths_of(source).to(dtype), row_lengths_of(other).to(dtype)
     one, other_one = torch.ones_like(length), torch.ones_like(other_length)
     if normalize:
         offset = 0.125
@@ -106,7 +109,7 @@ def squared_distance_rows(
         divisor, other_divisor = None, other_one
         tail, other_tail = (length.square() + offset, one), (other_one, other_length.square())
     return DistanceRows(
-        Rows(source, order=order, divisor=divisor, tail=tail),
-        Rows(other, order=other_order, divisor=other_divisor / -2, tail=other_tail),
+        Rows(source, order=order, divisor=divisor, tail=tail, dtype=dtype),
+        Rows(other, order=other_order, divisor=other_divisor / -2, tail=other_tail, dtype=dtype),
         offset,
     )

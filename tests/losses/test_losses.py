@@ -1,0 +1,304 @@
+"""Every loss equals its plain loop in reference.py, value and gradient, on batches that hypothesis makes."""
+
+import pytest
+import reference
+import torch
+from batches import batches, plain_batch, with_references
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.autograd import gradcheck
+
+import shadowmetric as sm
+
+SCRATCH = st.sampled_from([1, 5000, 2**25])
+REDUCTIONS = st.sampled_from(["mean", "sum", "mean_nonzero"])
+
+
+def value_and_gradient(loss, embeddings):
+    leaf = embeddings.detach().clone().requires_grad_()
+    value = loss(leaf)
+    value.backward()
+    return value.detach(), leaf.grad
+
+
+def assert_same(ours, theirs, embeddings, **tolerance):
+    torch.testing.assert_close(
+        value_and_gradient(ours, embeddings),
+        value_and_gradient(theirs, embeddings),
+        **(tolerance or {"rtol": 1e-7, "atol": 1e-8}),
+    )
+
+
+def spread(embeddings):
+    """Move rows a little, so that no distance, gap or angle sits on a kink of its loss."""
+    generator = torch.Generator().manual_seed(3)
+    wider = torch.nn.functional.pad(embeddings, (0, 2))
+    return wider + 0.1 * torch.randn(wider.shape, generator=generator, dtype=wider.dtype)
+
+
+TRIPLET_LOSSES = {
+    "shadow": (sm.ShadowLoss, reference.shadow, {}),
+    "triplet": (sm.TripletLoss, reference.triplet, {}),
+    "triplet_euclidean": (sm.TripletLoss, reference.triplet, {"squared": False}),
+    "soft_margin": (sm.SoftMarginTripletLoss, reference.soft_margin_triplet, {}),
+    "angular_triplet": (sm.AngularTripletLoss, reference.angular_triplet, {}),
+}
+MINERS = {
+    "hard": reference.hard,
+    "batch_hard": reference.batch_hard,
+    "all": reference.all_triplets,
+    "semi_hard": lambda *a, **k: reference.semi_hard(*a, margin=0.3, **k),
+    "window": lambda *a, **k: reference.semi_hard(*a, margin=0.3, negatives="all", **k),
+}
+
+
+def made(name, miner, **settings):
+    module, loops, fixed = TRIPLET_LOSSES[name]
+    chosen = sm.SemiHardMiner(0.3, "all", scratch_bytes=settings["scratch_bytes"]) if miner == "window" else miner
+    return module(margin=0.3, miner=chosen, **fixed, **settings), loops, fixed | {"margin": 0.3}
+
+
+@pytest.mark.parametrize("name", TRIPLET_LOSSES)
+@given(batches(12), st.sampled_from(list(MINERS)), st.booleans(), REDUCTIONS, SCRATCH)
+def test_triplet_losses_equal_the_loops(name, batch, miner, normalize, reduction, scratch):
+    embeddings, labels = spread(batch[0]), batch[1]
+    loss, loops, fixed = made(name, miner, normalize=normalize, reduction=reduction, scratch_bytes=scratch)
+    triplets = MINERS[miner](embeddings, labels)
+    assert_same(
+        lambda e: loss(e, labels),
+        lambda e: loops(e, triplets, normalize=normalize, reduction=reduction, **fixed),
+        embeddings,
+    )
+
+
+@pytest.mark.parametrize("name", TRIPLET_LOSSES)
+@given(with_references(8), st.sampled_from(list(MINERS)), SCRATCH)
+def test_triplet_losses_against_references_equal_the_loops(name, batch, miner, scratch):
+    embeddings, labels, references, reference_labels = batch
+    spread_references, embeddings = spread(torch.cat([references, embeddings])).tensor_split([len(references)])
+    loss, loops, fixed = made(name, miner, scratch_bytes=scratch)
+    triplets = MINERS[miner](embeddings, labels, references=spread_references, reference_labels=reference_labels)
+    assert_same(
+        lambda e: loss(e, labels, references=spread_references, reference_labels=reference_labels),
+        lambda e: loops(e, triplets, references=spread_references, **fixed),
+        embeddings,
+    )
+    assert_same(
+        lambda r: loss(embeddings.clone(), labels, tensors(triplets), references=r, reference_labels=reference_labels),
+        lambda r: loops(embeddings.clone(), triplets, references=r, **fixed) + 0 * r.sum(),
+        spread_references,
+    )
+
+
+def tensors(triplets):
+    return tuple(torch.tensor([t[i] for t in triplets], dtype=torch.int64) for i in range(3))
+
+
+ROW_LOSSES = {
+    "angular": (sm.AngularLoss, reference.angular, {}),
+    "multi_similarity": (sm.MultiSimilarityLoss, reference.multi_similarity, {"base": 0.5}),
+    "multi_similarity_paper": (sm.MultiSimilarityLoss, reference.multi_similarity, {}),
+    "contrastive": (sm.ContrastiveLoss, reference.contrastive, {}),
+    "contrastive_plain": (sm.ContrastiveLoss, reference.contrastive, {"squared": False, "reduction": "mean_nonzero"}),
+    "contrastive_sum": (sm.ContrastiveLoss, reference.contrastive, {"reduction": "sum"}),
+    "lifted_structure": (sm.LiftedStructureLoss, reference.lifted_structure, {}),
+    "n_pair": (sm.NPairLoss, reference.n_pair, {"l2_weight": 0.02, "temperature": 0.5}),
+    "ranked_list": (sm.RankedListLoss, reference.ranked_list, {}),
+}
+
+
+@pytest.mark.parametrize("name", ROW_LOSSES)
+@given(batches(10), st.booleans(), SCRATCH)
+def test_row_losses_equal_the_loops(name, batch, normalize, scratch):
+    embeddings, labels = spread(batch[0]), batch[1]
+    module, loops, fixed = ROW_LOSSES[name]
+    loss = module(normalize=normalize, scratch_bytes=scratch, **fixed)
+    assert_same(lambda e: loss(e, labels), lambda e: loops(e, labels, normalize=normalize, **fixed), embeddings)
+
+
+@pytest.mark.parametrize("name", ["multi_similarity", "contrastive", "n_pair", "ranked_list"])
+@given(with_references(8), SCRATCH)
+def test_row_losses_against_references_equal_the_loops(name, batch, scratch):
+    embeddings, labels, references, reference_labels = batch
+    references, embeddings = spread(torch.cat([references, embeddings])).tensor_split([len(references)])
+    module, loops, fixed = ROW_LOSSES[name]
+    loss = module(scratch_bytes=scratch, **fixed)
+    given_references = {"references": references, "reference_labels": reference_labels}
+    assert_same(
+        lambda e: loss(e, labels, **given_references),
+        lambda e: loops(e, labels, **fixed, **given_references),
+        embeddings,
+    )
+
+
+@pytest.mark.parametrize("name", ["angular", "multi_similarity", "contrastive"])
+@given(batches(10), SCRATCH)
+def test_row_losses_of_given_triplets_equal_the_loops(name, batch, scratch):
+    embeddings, labels = spread(batch[0]), batch[1]
+    module, loops, fixed = ROW_LOSSES[name]
+    loss = module(scratch_bytes=scratch, **fixed)
+    triplets = reference.semi_hard(embeddings, labels, margin=1.0, negatives="all")
+    assert_same(
+        lambda e: loss(e, labels, tensors(triplets)), lambda e: loops(e, labels, triplets=triplets, **fixed), embeddings
+    )
+
+
+@pytest.mark.parametrize("name", ["lifted_structure", "n_pair", "ranked_list"])
+def test_all_triplets_given_is_all_pairs(name):
+    embeddings, labels = plain_batch(rows=14, per_class=4)  # the last class has two rows
+    module, _, fixed = ROW_LOSSES[name]
+    loss = module(**fixed)
+    torch.testing.assert_close(loss(embeddings, labels, sm.AllMiner()(embeddings, labels)), loss(embeddings, labels))
+
+
+@pytest.mark.parametrize("name", ["angular", "lifted_structure"])
+def test_losses_of_two_rows_take_the_batch_again_as_references(name):
+    embeddings, labels = plain_batch(rows=14, per_class=4)
+    module, _, fixed = ROW_LOSSES[name]
+    loss, again = module(**fixed), {"references": embeddings.clone(), "reference_labels": labels}
+    torch.testing.assert_close(loss(embeddings, labels, **again), loss(embeddings, labels))
+
+
+@given(batches(10), SCRATCH)
+def test_soft_triple_and_arc_face_equal_the_loops(batch, scratch):
+    embeddings = spread(batch[0])
+    _, labels = torch.unique(batch[1], return_inverse=True)
+    soft = sm.SoftTripleLoss(6, embeddings.shape[1], centers_per_class=3, scratch_bytes=scratch).double()
+    arc = sm.ArcFaceLoss(6, embeddings.shape[1], scratch_bytes=scratch).double()
+    for loss, loops in (
+        (
+            soft,
+            lambda e, w: reference.soft_triple(
+                e, labels, w.view(6, 3, -1), scale=20.0, gamma=0.1, tau=0.2, margin=0.01
+            ),
+        ),
+        (arc, lambda e, w: reference.arc_face(e, labels, w, scale=64.0, margin=0.5)),
+    ):
+        centers = loss.centers.detach().clone()
+        assert_same(lambda e, loss=loss: loss(e, labels), lambda e, f=loops, w=centers: f(e, w), embeddings)
+        loss.centers.grad = None
+        loss(embeddings, labels).backward()
+        _, expected = value_and_gradient(lambda w, f=loops: f(embeddings, w), centers)
+        torch.testing.assert_close(loss.centers.grad, expected, rtol=1e-7, atol=1e-8)
+
+
+def every_loss(dim=8, classes=6, **settings):
+    mined = [
+        module(miner=miner, **fixed, **settings)
+        for module, _, fixed in TRIPLET_LOSSES.values()
+        for miner in ("hard", "all")
+    ]
+    rows = [module(**fixed, **settings) for module, _, fixed in ROW_LOSSES.values()]
+    window = sm.ShadowLoss(miner=sm.SemiHardMiner(0.5, "all"), **settings)
+    return [
+        *mined,
+        *rows,
+        window,
+        sm.SoftTripleLoss(classes, dim, **settings),
+        sm.ArcFaceLoss(classes, dim, **settings),
+    ]
+
+
+@pytest.mark.parametrize("index", range(len(every_loss())))
+@pytest.mark.parametrize("normalize", [True, False])
+def test_gradients_equal_finite_differences(index, normalize):
+    loss = every_loss()[index].double()
+    if isinstance(loss, sm.RankedListLoss):
+        loss.temperature = 0.0  # its weights are constants by definition, which finite differences can't know
+    loss.normalize = normalize
+    embeddings, labels = plain_batch(rows=11, dim=8, per_class=3, seed=5)
+    assert gradcheck(lambda e: loss(e, labels), (embeddings.requires_grad_(),), eps=1e-7, atol=1e-5)
+
+
+@pytest.mark.parametrize("index", range(len(every_loss())))
+@pytest.mark.parametrize("labels", [[0] * 6, [0, 1, 2, 3, 4, 5], [0]], ids=["one class", "only singletons", "one row"])
+def test_batches_without_triplets_give_a_finite_value_and_gradient(index, labels):
+    loss = every_loss()[index]
+    embeddings = torch.randn(len(labels), 8, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    value = loss(embeddings, torch.tensor(labels))
+    value.backward()
+    assert torch.isfinite(value)
+    assert torch.isfinite(embeddings.grad).all()
+    if not hasattr(loss, "centers") and len(labels) != 6:
+        assert value == 0 or getattr(loss, "l2_weight", 0)
+
+
+@pytest.mark.parametrize("index", range(len(every_loss())))
+@pytest.mark.parametrize("kind", ["duplicates", "zero rows", "opposite rows"])
+def test_degenerate_rows_keep_the_gradient_finite(index, kind):
+    loss = every_loss()[index]
+    embeddings, labels = plain_batch(rows=30, dtype=torch.float32)
+    if kind == "duplicates":
+        embeddings[1:20] = embeddings[0]
+    elif kind == "zero rows":
+        embeddings[3:9] = 0
+    else:
+        embeddings[10:20] = -embeddings[0:10]
+    embeddings.requires_grad_()
+    value = loss(embeddings, labels)
+    value.backward()
+    assert torch.isfinite(value)
+    assert torch.isfinite(embeddings.grad).all()
+
+
+@pytest.mark.parametrize("index", range(len(every_loss())))
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_rows_are_summed_in_float32(index, dtype):
+    """The error of half rows is that of the rows themselves, not of the sums: compare with the same rows in float64."""
+    torch.manual_seed(index)
+    loss = every_loss()[index]
+    embeddings, labels = plain_batch(dtype=dtype)
+    value, gradient = value_and_gradient(lambda e: loss(e, labels), embeddings)
+    assert value.dtype == torch.float32
+    assert gradient.dtype == dtype
+    exact, exact_gradient = value_and_gradient(lambda e: loss.double()(e, labels), embeddings.double())
+    torch.testing.assert_close(value.double(), exact, rtol=1e-4, atol=1e-5)
+    step = torch.finfo(dtype).eps
+    torch.testing.assert_close(
+        gradient.double(), exact_gradient, rtol=2 * step, atol=2 * step * float(exact_gradient.abs().max())
+    )
+
+
+@pytest.mark.parametrize("index", range(len(every_loss())))
+def test_autocast_changes_nothing(index):
+    loss = every_loss()[index]
+    embeddings, labels = plain_batch(dtype=torch.float32)
+    plain = value_and_gradient(lambda e: loss(e, labels), embeddings)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        cast = value_and_gradient(lambda e: loss(e, labels), embeddings)
+    torch.testing.assert_close(cast, plain)
+
+
+@pytest.mark.parametrize("index", range(len(every_loss())))
+def test_a_second_derivative_is_refused_in_one_sentence(index):
+    loss = every_loss()[index]
+    embeddings, labels = plain_batch(dtype=torch.float32)
+    embeddings.requires_grad_()
+    with pytest.raises(RuntimeError, match="no second derivative.*without create_graph=True"):
+        torch.autograd.grad(loss(embeddings, labels), embeddings, create_graph=True)
+
+
+@pytest.mark.parametrize("index", range(len(every_loss())))
+def test_block_size_does_not_matter(index):
+    torch.manual_seed(0)
+    loss = every_loss()[index].double()
+    embeddings, labels = plain_batch(rows=47, per_class=9)
+    results = []
+    for scratch in (1, 20_000, 2**28):
+        loss.scratch_bytes = scratch
+        results.append(value_and_gradient(lambda e: loss(e, labels), embeddings))
+    torch.testing.assert_close(results[0], results[1])
+    torch.testing.assert_close(results[0], results[2])
+
+
+@pytest.mark.parametrize("index", range(len(every_loss())))
+def test_order_of_rows_and_names_of_classes_do_not_matter(index):
+    torch.manual_seed(0)
+    loss = every_loss()[index].double()
+    embeddings, labels = plain_batch()
+    order = torch.randperm(30, generator=torch.Generator().manual_seed(1))
+    value, gradient = value_and_gradient(lambda e: loss(e, labels), embeddings)
+    renamed = labels if hasattr(loss, "centers") else 2**60 - 3 * labels
+    permuted, permuted_gradient = value_and_gradient(lambda e: loss(e, renamed[order]), embeddings[order])
+    torch.testing.assert_close(permuted, value)
+    torch.testing.assert_close(permuted_gradient, gradient[order])
