@@ -133,7 +133,8 @@ def semi_hard(
     **references,
 ) -> list[Triplet]:
     """For each (a, p), the closest negative in the window behind p, or all of them."""
-    assert negatives in ("nearest", "all") and positives in ("every", "nearest", "farthest")
+    assert negatives in ("nearest", "all")
+    assert positives in ("every", "nearest", "farthest")
     assert fallback == "drop" or (fallback == "farthest" and negatives == "nearest")
     distances = squared_distances(embeddings, normalize, **references)
     triplets = []

@@ -10,6 +10,7 @@ names below are plain tensors, and `import shadowmetric` needs torch alone.
 """
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
@@ -72,7 +73,7 @@ class Loss(Protocol):
         self,
         embeddings: Tensor,
         labels: Tensor,
-        triplets: tuple[Tensor, Tensor, Tensor] | None = None,
+        triplets: Sequence[Tensor] | None = None,
         *,
         references: Tensor | None = None,
         reference_labels: Tensor | None = None,

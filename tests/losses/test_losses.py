@@ -274,7 +274,7 @@ def test_a_second_derivative_is_refused_in_one_sentence(index):
     loss = every_loss()[index]
     embeddings, labels = plain_batch(dtype=torch.float32)
     embeddings.requires_grad_()
-    with pytest.raises(RuntimeError, match="no second derivative.*without create_graph=True"):
+    with pytest.raises(RuntimeError, match=r"no second derivative.*without create_graph=True"):
         torch.autograd.grad(loss(embeddings, labels), embeddings, create_graph=True)
 
 

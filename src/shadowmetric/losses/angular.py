@@ -10,6 +10,7 @@ Memory: the scratch, and a few numbers per positive pair. Time: one product per 
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -41,7 +42,7 @@ class AngularLoss(nn.Module):
         self,
         embeddings: Tensor,
         labels: Tensor,
-        triplets: tuple[Tensor, Tensor, Tensor] | None = None,
+        triplets: Sequence[Tensor] | None = None,
         *,
         references: Tensor | None = None,
         reference_labels: Tensor | None = None,

@@ -10,7 +10,7 @@ of triplets ever exists.
 Memory: beyond the embeddings, a few numbers per triplet, or the scratch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypedDict
 
 import torch
@@ -31,11 +31,11 @@ from shadowmetric.types import Embeddings, Labels, Miner, References, Scalar, Tr
 Measure = Callable[[Tensor, Tensor, Tensor], Tensor]
 Hinge = Callable[[Tensor, Tensor], Tensor]
 
-MINERS: dict[str, Callable[[float], Miner]] = {
-    "hard": lambda margin: HardMiner(),
-    "semi_hard": lambda margin: SemiHardMiner(margin),
-    "batch_hard": lambda margin: BatchHardMiner(),
-    "all": lambda margin: AllMiner(),
+MINERS: dict[str, Callable[[float, int], Miner]] = {
+    "hard": lambda margin, scratch: HardMiner(scratch_bytes=scratch),
+    "semi_hard": lambda margin, scratch: SemiHardMiner(margin, scratch_bytes=scratch),
+    "batch_hard": lambda margin, scratch: BatchHardMiner(scratch_bytes=scratch),
+    "all": lambda margin, scratch: AllMiner(),
 }
 REDUCTIONS = ("mean", "sum", "mean_nonzero")
 
@@ -163,7 +163,7 @@ class MinedLoss(nn.Module):
         elif not callable(miner):
             raise ValueError(f"miner is {miner!r}; give one of {', '.join(MINERS)} or a miner object.")
         self.margin = float(margin)
-        self.miner: Miner = MINERS[miner](margin) if isinstance(miner, str) else miner
+        self.miner: Miner = MINERS[miner](margin, scratch_bytes) if isinstance(miner, str) else miner
         self.normalize = normalize
         self.reduction = check_choice(reduction, REDUCTIONS, "reduction")
         self.scratch_bytes = scratch_bytes
@@ -181,7 +181,7 @@ class MinedLoss(nn.Module):
         self,
         embeddings: Tensor,
         labels: Tensor,
-        triplets: tuple[Tensor, Tensor, Tensor] | None = None,
+        triplets: Sequence[Tensor] | None = None,
         *,
         references: Tensor | None = None,
         reference_labels: Tensor | None = None,

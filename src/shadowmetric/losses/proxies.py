@@ -4,6 +4,7 @@ Labels name a centre's class here, so they must be 0 to classes - 1. Given tripl
 these losses compare rows with centres, not with one another.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -44,7 +45,7 @@ class ProxyLoss(nn.Module):
         self,
         embeddings: Tensor,
         labels: Tensor,
-        triplets: tuple[Tensor, Tensor, Tensor] | None = None,
+        triplets: Sequence[Tensor] | None = None,
         *,
         references: Tensor | None = None,
         reference_labels: Tensor | None = None,

@@ -8,7 +8,7 @@ come from labels, or are the distinct pairs of given triplets.
 Memory: the scratch, and a few numbers per row; per positive pair where a loss has a term for each.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -98,12 +98,12 @@ class RowLoss(nn.Module):
         self,
         embeddings: Tensor,
         labels: Tensor,
-        triplets: tuple[Tensor, Tensor, Tensor] | None = None,
+        triplets: Sequence[Tensor] | None = None,
         *,
         references: Tensor | None = None,
         reference_labels: Tensor | None = None,
     ) -> Scalar:
-        """Return the loss of all pairs, or of the distinct pairs of given triplets; 0 with a graph if there are none."""
+        """Return the loss of all pairs, or of the distinct pairs of given triplets; 0 with a graph if none."""
         labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
         if triplets is None:
             pairs = LabelPairs(embeddings, labels, references, reference_labels)

@@ -90,7 +90,7 @@ class SemiHardMiner:
 
 
 def chosen_partners(partners: list[Partners], which: str) -> list[Partners]:
-    """Return every partner, or a single one for each row: the nearest or the farthest; ties to the smaller row number."""
+    """Return every partner, or one for each row: the nearest or the farthest; ties to the smaller row number."""
     if which == "every":
         return partners
     row, distance = (column.clone() for column in partners[0])

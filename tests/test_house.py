@@ -1,0 +1,62 @@
+"""The one rule of the house: an import may only point to the left."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import shadowmetric
+
+HOUSE = Path(shadowmetric.__file__).parent
+ORDER = [
+    {"types"},
+    {"checks"},
+    {"ops"},
+    {"mining"},
+    {"losses"},
+    {"batches", "data", "models", "evaluation"},
+    {"training"},
+    {"bench", "experiments", "serving"},
+    {"report"},
+    {"cli"},
+]
+PLACE = {room: place for place, rooms in enumerate(ORDER) for room in rooms}
+ALLOWED_EVERYWHERE = {"__version__"}
+FORBIDDEN_NAMES = {"utils", "common", "helpers", "misc", "base", "manager"}
+FILES = sorted(HOUSE.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(HOUSE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path: Path) -> set[str]:
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: write imports from the top, not relative ones"
+            names = [node.module or ""]
+            if node.module == "shadowmetric":
+                names = [f"shadowmetric.{alias.name}" for alias in node.names if alias.name not in ALLOWED_EVERYWHERE]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        rooms |= {name.split(".")[1] for name in names if name.startswith("shadowmetric.")}
+    return rooms
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOUSE)))
+def test_an_import_points_to_the_left(path):
+    room = room_of(path)
+    if room in ("__init__", "__main__"):
+        return
+    assert room in PLACE, f"{room} is no room of the house; add it to the order in this test and to CONTRIBUTING.md"
+    for other in imported_rooms(path) - {room}:
+        assert PLACE[other] < PLACE[room], f"{path.name} in {room} imports from {other}, which is not to its left"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOUSE)))
+def test_files_are_named_for_what_they_hold_and_say_so_first(path):
+    assert path.stem not in FORBIDDEN_NAMES
+    assert ast.get_docstring(ast.parse(path.read_text()))
