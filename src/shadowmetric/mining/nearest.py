@@ -46,13 +46,14 @@ class Search:
         self.embeddings = embeddings
         self.references = embeddings if references is None else references
         self.classes: Classes = group_by_class(labels, reference_labels)
-        self.sides: DistanceRows = squared_distance_rows(
+        left, right, offset = squared_distance_rows(
             embeddings,
             self.references,
             order=self.classes.order,
             other_order=self.classes.reference_order,
             normalize=normalize,
         )
+        self.sides = DistanceRows(left.made_whole(scratch_bytes // 7), right.made_whole(scratch_bytes // 7), offset)
 
     @property
     def possible(self) -> bool:
@@ -64,24 +65,25 @@ class Search:
         """Return every positive of every row: the s-th entry holds the s-th one of the rows that have so many."""
         left, classes = self.sides.left, self.classes
         counts = rows_with_partner(classes)
-        found = [torch.empty(count, dtype=left.dtype, device=left.source.device) for count in counts]
+        chunks = [range(slot, min(slot + SLOTS_AT_ONCE, len(counts))) for slot in range(0, len(counts), SLOTS_AT_ONCE)]
+        columns = [partner_columns(classes, slots, 0, counts[slots.start]) for slots in chunks]  # (slots, rows) each
+        found = [torch.empty(column.shape, dtype=left.dtype, device=column.device) for column in columns]
+        line = torch.arange(BAND_SIDE, device=classes.start.device)
         for block in self._band():
-            for chunk in range(0, len(counts), SLOTS_AT_ONCE):
-                slots = range(chunk, min(chunk + SLOTS_AT_ONCE, len(counts)))
-                if counts[chunk] <= block.top:
+            for column, distance in zip(columns, found, strict=True):
+                rows = slice(block.top, min(block.bottom, column.shape[1]))
+                here = column[:, rows] - block.first
+                if here.shape[1] == 0:
                     break
-                end = min(block.bottom, counts[chunk])
-                column = partner_columns(classes, slots, block.top, end) - block.first  # (slots, rows)
-                inside = (column >= 0) & (column < block.last - block.first)
-                row = torch.arange(end - block.top, device=column.device)
-                value = block.values[row, torch.where(inside, column, 0)]
-                for slot in slots:
-                    n = max(min(end, counts[slot]) - block.top, 0)
-                    here = found[slot][block.top : block.top + n]
-                    here.copy_(torch.where(inside[slot - chunk, :n], value[slot - chunk, :n], here))
+                inside = (here >= 0) & (here < block.last - block.first)
+                value = block.values[line[: here.shape[1]], torch.where(inside, here, 0)]
+                distance[:, rows] = torch.where(inside, value, distance[:, rows])
         bits = BITS[left.dtype]
-        columns = (partner_columns(classes, range(slot, slot + 1), 0, n)[0] for slot, n in enumerate(counts))
-        pairs = [Partners(classes.reference_order[c], f.view(bits)) for c, f in zip(columns, found, strict=True)]
+        pairs = [
+            Partners(classes.reference_order[column[slot, : counts[slots.start + slot]]], part.view(bits))
+            for slots, column, distance in zip(chunks, columns, found, strict=True)
+            for slot, part in enumerate(distance[slot, : counts[slots.start + slot]] for slot in range(len(slots)))
+        ]
         return pairs if self.symmetric else self._without_self(pairs)
 
     def nearest(self, floors: list[Tensor] | None = None) -> list[Nearest]:

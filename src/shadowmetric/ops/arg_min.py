@@ -10,6 +10,7 @@ does not depend on the order in which rows were arranged for speed.
 Memory: 1/64 of the block, and a copy of the lines that hold a tie.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -41,16 +42,6 @@ def group_minima(values: Tensor, axis: int) -> Tensor:
     return values.narrow(axis, 0, whole).unflatten(axis, (-1, GROUP)).amin(axis + 1)
 
 
-def update_arg_min(best: Best, values: Tensor, axis: int, rank: Tensor, place: Tensor) -> None:
-    """Lower `best` at `place` by the lines of a block, in place.
-
-    values (rows, columns); rank (int64) numbers the places along `axis`. With axis=1 the lines are
-    rows, with axis=0 columns. The block is read where it lies: no transposed copy.
-    """
-    lines = torch.arange(values.shape[1 - axis], device=values.device)
-    update_readings(best, group_minima(values, axis), Readings(place, lines, None), values, axis, rank)
-
-
 class Readings(NamedTuple):
     """Several readings of one block: reading i is line[i] of the values plus move[i], and may lower place[i]."""
 
@@ -63,19 +54,40 @@ class Readings(NamedTuple):
         return Readings(self.place[chosen], self.line[chosen], None if self.move is None else self.move[chosen])
 
 
-def update_readings(best: Best, minima: Tensor, readings: Readings, values: Tensor, axis: int, rank: Tensor) -> None:
-    """Lower `best` by readings whose group minima are known: (readings, groups) or, for axis=0, (groups, readings)."""
+def update_arg_min(best: Best, values: Tensor, axis: int, rank: Tensor, place: Tensor) -> None:
+    """Lower `best` at `place` by the lines of a block, in place.
+
+    values (rows, columns); rank (int64) numbers the places along `axis`. With axis=1 the lines are
+    rows, with axis=0 columns. The block is read where it lies: no transposed copy.
+    """
+    start = place[0]
+    update_readings(best, group_minima(values, axis), place, lambda p: Readings(p, p - start, None), values, axis, rank)
+
+
+def update_readings(
+    best: Best,
+    minima: Tensor,
+    place: Tensor,
+    readings: Callable[[Tensor], Readings],
+    values: Tensor,
+    axis: int,
+    rank: Tensor,
+) -> None:
+    """Lower `best` by readings whose group minima are known: (readings, groups) or, for axis=0, (groups, readings).
+
+    place: what each reading may lower; readings(places) describes the readings of some of them.
+    """
     whole = minima.shape[axis] * GROUP
     if whole:
-        better = (minima.amin(axis) <= best.value[readings.place]).nonzero()[:, 0]
+        better = (minima.amin(axis) <= best.value[place]).nonzero()[:, 0]
         if len(better):
             minima = minima[better] if axis == 1 else minima[:, better].T  # (better, groups)
-            readings_there = readings.at(better)
-            found = _find(minima, readings_there, values.narrow(axis, 0, whole), axis, rank[:whole])
-            _update(best, readings_there.place, *found)
+            chosen = readings(place[better])
+            found = _find(minima, chosen, values.narrow(axis, 0, whole), axis, rank[:whole])
+            _update(best, chosen.place, *found)
     if whole < values.shape[axis]:
         rest = values.narrow(axis, whole, values.shape[axis] - whole)
-        _update(best, readings.place, *_scan(_lines(rest, axis, readings), rank[whole:]))
+        _update(best, place, *_scan(_lines(rest, axis, readings(place)), rank[whole:]))
 
 
 def _find(minima: Tensor, readings: Readings, values: Tensor, axis: int, rank: Tensor) -> tuple[Tensor, Tensor]:

@@ -159,10 +159,13 @@ class _Sweep:
                 spans.append(span)
             if not spans:
                 break
+
+            def readings(place: Tensor) -> Readings:
+                line = self.row[place] - start
+                return Readings(place, line, self.move[place] - moved[line])
+
             place = torch.cat([self.place[span] for span in spans])
-            line = self.row[place] - start
-            readings = Readings(place, line, self.move[place] - moved[line])
-            update_readings(self.best, torch.cat(minima, 1 - axis), readings, entries, axis, rank)
+            update_readings(self.best, torch.cat(minima, 1 - axis), place, readings, entries, axis, rank)
         if restore:
             entries.sub_(moved.unsqueeze(axis))
 

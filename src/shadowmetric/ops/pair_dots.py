@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from shadowmetric.ops.once import refuse_second_derivative
-from shadowmetric.ops.rows import working_dtype
+from shadowmetric.ops.rows import Rows, working_dtype
 from shadowmetric.types import Embeddings, PairValues, References, RowNumbers
 
 GATHER_BYTES = 2**19  # rows gathered at once: they stay in the second-level cache
@@ -39,10 +39,10 @@ class _PairDots(torch.autograd.Function):
         dtype = working_dtype(embeddings.dtype, others.dtype)
         values = torch.empty(len(anchor), dtype=dtype, device=embeddings.device)
         step = max(1, GATHER_BYTES // (embeddings.shape[1] * dtype.itemsize))
+        left, right = Rows(embeddings, order=anchor, dtype=dtype), Rows(others, order=other, dtype=dtype)
         for start in range(0, len(anchor), step):
-            pairs = slice(start, start + step)
-            product = embeddings[anchor[pairs]].to(dtype).mul_(others[other[pairs]])
-            torch.sum(product, 1, out=values[pairs])
+            stop = min(start + step, len(anchor))
+            torch.sum(left.load(start, stop).mul_(right.load(start, stop)), 1, out=values[start:stop])
         return values
 
     @staticmethod

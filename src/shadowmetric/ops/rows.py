@@ -47,11 +47,18 @@ class Rows:
         self.tail = tail
         self.dtype = dtype or working_dtype(source.dtype)
         self.width = source.shape[1] + len(tail)
-        self.as_it_is = order is None and divisor is None and not tail and source.dtype == self.dtype
+        self.unchanged = divisor is None and not tail and source.dtype == self.dtype
+        self.as_it_is = self.unchanged and order is None
         self.buffer = source.new_empty(0, self.width, dtype=self.dtype)
 
     def __len__(self) -> int:
         return len(self.source if self.order is None else self.order)
+
+    def made_whole(self, most_bytes: int) -> "Rows":
+        """Return the same rows made once and for all, if they take at most so many bytes."""
+        if self.as_it_is or len(self) * self.width * self.dtype.itemsize > most_bytes:
+            return self
+        return Rows(self.load(0, len(self)))
 
     def load(self, start: int, stop: int) -> Tensor:
         """Return rows start to stop; valid until the next call."""
@@ -61,7 +68,9 @@ class Rows:
             self.buffer = self.buffer.new_empty(stop - start, self.width)
         rows, dim = self.buffer[: stop - start], self.source.shape[1]
         chosen = slice(start, stop) if self.order is None else self.order[start:stop]
-        if self.divisor is None:
+        if self.unchanged:
+            torch.index_select(self.source, 0, chosen, out=rows)  # pyright: ignore[reportCallIssue, reportArgumentType]
+        elif self.divisor is None:
             rows[:, :dim].copy_(self.source[chosen])
         else:
             torch.div(self.source[chosen], self.divisor[chosen, None], out=rows[:, :dim])

@@ -18,7 +18,7 @@ from torch import Tensor
 from shadowmetric.ops.rows import Rows
 
 SCRATCH_BYTES = 32 * 2**20
-LONGEST_SIDE = 1024  # a block of 1024 x 1024 float32 is as fast as any larger one
+LONGEST_SIDE = 2048  # a block of 2048 x 2048 float32 is as fast as any larger one
 SHORTEST_SIDE = 8  # below this BLAS takes other kernels, which round equal rows differently
 
 Reach = Callable[[int, int], tuple[int, int]]
