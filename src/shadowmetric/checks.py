@@ -14,11 +14,30 @@ from shadowmetric.types import Triplets
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
-def check_margin(margin: float, *, least: float = 0.0, name: str = "margin") -> float:
-    """Return the margin, or refuse one that is not above `least`."""
-    if not isinstance(margin, int | float) or math.isnan(margin) or margin <= least:
-        raise ValueError(f"{name} is {margin!r}; it must be a number above {least:g}.")
+LONGEST_ROW = 1e18  # products of two such lengths are still finite in float32
+
+
+def check_margin(margin: float, *, name: str = "margin", finite: bool = True) -> float:
+    """Return the margin, or another setting that must be above 0; infinity only where it has a meaning."""
+    if isinstance(margin, bool) or not isinstance(margin, int | float) or not margin > 0:
+        raise ValueError(f"{name} is {margin!r}; it must be a number above 0.")
+    if finite and math.isinf(margin):
+        raise ValueError(f"{name} is {margin!r}; it must be finite.")
     return float(margin)
+
+
+def check_number(value: float, name: str) -> float:
+    """Return the value, or refuse what is no finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{name} is {value!r}; it must be a finite number.")
+    return float(value)
+
+
+def check_scratch(scratch_bytes: int) -> int:
+    """Return the scratch, or refuse one that is not a number of bytes."""
+    if isinstance(scratch_bytes, bool) or not isinstance(scratch_bytes, int) or scratch_bytes < 1:
+        raise ValueError(f"scratch_bytes is {scratch_bytes!r}; it must be a number of bytes, such as 32 * 2**20.")
+    return scratch_bytes
 
 
 def check_choice(value: object, choices: tuple[str, ...], name: str) -> str:
@@ -30,6 +49,8 @@ def check_choice(value: object, choices: tuple[str, ...], name: str) -> str:
 
 def check_rows(rows: Tensor, name: str = "embeddings", *, debug: bool = False) -> None:
     """Refuse anything but a non-empty (rows, dim) floating tensor of finite numbers."""
+    if not isinstance(rows, Tensor):
+        raise ValueError(f"{name} is a {type(rows).__name__}; it must be a tensor.")
     if rows.ndim != 2:
         raise ValueError(f"{name} has shape {tuple(rows.shape)}; it must be (rows, dim).")
     if not rows.is_floating_point():
@@ -42,6 +63,8 @@ def check_rows(rows: Tensor, name: str = "embeddings", *, debug: bool = False) -
 
 def check_labels(labels: Tensor, rows: Tensor, name: str = "labels", rows_name: str = "embeddings") -> Tensor:
     """Return the labels as int64, or refuse what is not one integer for each row."""
+    if not isinstance(labels, Tensor):
+        raise ValueError(f"{name} is a {type(labels).__name__}; it must be a tensor.")
     if labels.dtype not in INTEGERS:
         raise ValueError(f"{name} is {labels.dtype}; class labels must be integers: call .long() first.")
     if labels.ndim != 1 or len(labels) != len(rows):
@@ -111,7 +134,8 @@ def check_triplets(
 
 
 def _check_finite(rows: Tensor, name: str) -> None:
-    if torch.isfinite(rows.sum(dtype=torch.promote_types(rows.dtype, torch.float32))):
+    lengths = torch.linalg.vector_norm(rows, dim=1, dtype=torch.promote_types(rows.dtype, torch.float32))
+    if lengths.max() < LONGEST_ROW:  # false for NaN too
         return
     bad = (~torch.isfinite(rows).all(dim=1)).nonzero()
     if len(bad):
@@ -119,6 +143,10 @@ def _check_finite(rows: Tensor, name: str) -> None:
             f"{name} has {len(bad)} rows that are not finite, the first is row {int(bad[0])}; "
             "look for a division by zero, a learning rate too high or an overflow in half precision."
         )
+    raise ValueError(
+        f"{name} has a row of length {float(lengths.max()):.2g}, row {int(lengths.argmax())}; "
+        f"lengths must stay below {LONGEST_ROW:.0e}: scale the rows down."
+    )
 
 
 def _check_range(numbers: Tensor, limit: int, name: str) -> None:

@@ -1,7 +1,9 @@
 """What is refused at the door: one sentence each, naming the value and what to do."""
 
+import gc
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
@@ -24,6 +26,7 @@ NAN[7, 2] = float("nan")
         ((E, Y.float()), r"labels is torch.float32; class labels must be integers"),
         ((E, Y[:, None]), r"labels has shape \(30, 1\)"),
         ((NAN, Y), r"embeddings has 1 rows that are not finite, the first is row 7"),
+        ((1e19 * E, Y), r"embeddings has a row of length .*, row \d+; lengths must stay below 1e\+18"),
     ],
 )
 @pytest.mark.parametrize(
@@ -164,3 +167,45 @@ def test_import_pulls_in_torch_alone():
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "['shadowmetric']"
+
+
+def test_settings_without_meaning_are_refused():
+    for made in (
+        lambda: sm.ShadowLoss(float("inf")),
+        lambda: sm.ContrastiveLoss(float("inf")),
+        lambda: sm.SoftTripleLoss(3, 8, gamma=0.0),
+        lambda: sm.MultiSimilarityLoss(epsilon=float("nan")),
+        lambda: sm.ShadowLoss(scratch_bytes=0),
+        lambda: sm.SemiHardMiner(scratch_bytes=-5),
+        lambda: sm.shadow_loss(E, (ROWS, ROWS, ROWS), reduction="none"),
+        lambda: sm.shadow_loss(E, (ROWS, ROWS, ROWS + 29)),
+        lambda: sm.ArcFaceLoss(6, 8)(E, Y, references=E),
+    ):
+        with pytest.raises(ValueError, match=r"; "):
+            made()
+
+
+def test_references_that_need_no_gradient_get_none():
+    references = torch.randn(50, 8)
+    embeddings = E.clone().requires_grad_()
+    for loss in (sm.ShadowLoss(miner="batch_hard"), sm.NPairLoss(), sm.ShadowLoss(miner="all")):
+        loss(embeddings, Y, references=references, reference_labels=torch.arange(50) // 5).backward()
+        assert references.grad is None
+    wanted = references.requires_grad_()
+    for loss in (sm.ShadowLoss(miner="batch_hard"), sm.NPairLoss(), sm.ShadowLoss(miner="all")):
+        wanted.grad = None
+        loss(E, Y, references=wanted, reference_labels=torch.arange(50) // 5).backward()
+        assert wanted.grad.abs().sum() > 0
+
+
+def test_a_loss_does_not_keep_the_rows_alive_after_backward():
+    kept = []
+    for loss in (sm.ShadowLoss(), sm.MultiSimilarityLoss(), sm.NPairLoss(), sm.AngularLoss()):
+        embeddings = E.clone().requires_grad_() * 1
+        value = loss(embeddings, Y)
+        value.backward()
+        alive = weakref.ref(embeddings)
+        kept.append(value)  # as a training loop does that sums up its losses
+        del embeddings
+        gc.collect()
+        assert alive() is None, loss

@@ -166,3 +166,61 @@ def test_labels_that_float_would_merge_stay_apart():
 def test_too_many_triplets_are_refused_with_their_number():
     with pytest.raises(ValueError, match=r"has 3,024,800,000 triplets, .* GiB as a list; give miner=\"all\" to a loss"):
         sm.AllMiner()(torch.randn(4000, 2), torch.arange(4000) % 20)
+
+
+@pytest.mark.parametrize("size", [512, 513, 700])
+def test_a_class_wider_than_a_band_block(size):
+    embeddings = torch.randn(size + 8, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    labels = (torch.arange(size + 8) >= size).long()
+    apart = torch.cdist(torch.nn.functional.normalize(embeddings), torch.nn.functional.normalize(embeddings))
+    same = labels[:, None] == labels
+    found = sm.BatchHardMiner()(embeddings, labels)
+    assert found.anchor.tolist() == list(range(size + 8))
+    assert found.positive.tolist() == apart.masked_fill(~same, -1).argmax(1).tolist()
+    assert found.negative.tolist() == apart.masked_fill(same, 9).argmin(1).tolist()
+    every = sm.SemiHardMiner(math.inf, fallback="farthest")(embeddings, labels)
+    assert len(every.anchor) == size * (size - 1) + 8 * 7
+
+
+@pytest.mark.parametrize("long", [1.0, 1e3, 1e5])
+def test_one_long_row_does_not_blur_the_distances_of_the_others(long):
+    embeddings, labels = plain_batch(rows=41, dtype=torch.float32)
+    embeddings[40] = long
+    for miner, loops in (
+        (sm.HardMiner(normalize=False), reference.hard),
+        (sm.BatchHardMiner(normalize=False), reference.batch_hard),
+    ):
+        expected = [t for t in loops(embeddings.double(), labels, normalize=False) if t[0] != 40]
+        assert [t for t in listed(miner(embeddings, labels)) if t[0] != 40] == expected
+
+
+def test_an_anchor_whose_farthest_positive_ties_with_itself_keeps_it():
+    references = torch.tensor([[1.0, 0], [2, 0], [0, 1]])
+    found = sm.BatchHardMiner()(torch.tensor([[1.0, 0]]), torch.tensor([0]), references, torch.tensor([0, 0, 1]))
+    assert listed(found) == [(0, 1, 2)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("negatives", ["nearest", "all"])
+def test_equal_rows_are_equally_far_whatever_the_size_of_the_last_block(dtype, negatives):
+    """Rows drawn from a small pool: a negative that equals the positive is never farther than it."""
+    for rows in (1, 2, 5, 9, 17, 65, 100, 257, 260, 513, 1025):
+        for dim in (3, 16, 33):
+            generator = torch.Generator().manual_seed(rows + dim)
+            pool = torch.randn(max(rows // 6, 2), dim, generator=generator, dtype=dtype)
+            drawn = torch.randint(0, len(pool), (rows,), generator=generator)
+            labels = torch.randint(0, max(rows // 3, 2), (rows,), generator=generator)
+            found = sm.SemiHardMiner(0.5, negatives)(pool[drawn], labels)
+            assert (drawn[found.positive] != drawn[found.negative]).all(), (rows, dim)
+
+
+def test_mixed_types_and_classes_on_one_side_only():
+    embeddings, labels = plain_batch(dtype=torch.float16)
+    references, reference_labels = plain_batch(seed=1, dtype=torch.float32)
+    reference_labels = reference_labels + 3  # three classes of the batch are missing, three are new
+    for miner in (sm.SemiHardMiner(1.0), sm.HardMiner(), sm.BatchHardMiner(), sm.AllMiner()):
+        found = miner(embeddings, labels, references, reference_labels)
+        again = miner(embeddings.double(), labels, references.double(), reference_labels)
+        assert listed(found) == listed(again)
+        assert set(labels[found.anchor].tolist()) <= {3, 4, 5}
+        assert len(found.anchor)

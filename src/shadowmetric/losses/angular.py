@@ -6,7 +6,8 @@
 With given triplets it is the mean over triplets of log(1 + exp f). Each pair needs the row of a and
 the row of p, so pairs are streamed a few at a time: rows of a + p against all rows.
 
-Memory: the scratch, and a few numbers per positive pair. Time: one product per positive.
+Memory: the scratch, and a few numbers per positive pair; with references also a copy of all rows,
+since a block then holds rows of both. Time: two products per positive.
 """
 
 import math

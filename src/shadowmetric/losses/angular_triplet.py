@@ -4,7 +4,7 @@
 
 The paper compares with "Angular Triplet" and does not define it; this reading has an additive margin
 of 0.2 as the paper says. Wang et al.'s angular loss is another one: `AngularLoss`.
-An angle does not depend on the rows' lengths, so `normalize` only matters to the miner.
+An angle does not depend on the rows' lengths, so `normalize` changes nothing.
 """
 
 import torch

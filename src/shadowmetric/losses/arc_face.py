@@ -33,7 +33,7 @@ class ArcFaceLoss(ProxyLoss):
         debug: bool = False,
     ):
         super().__init__(classes, dim, classes, center_learning_rate, scratch_bytes=scratch_bytes, debug=debug)
-        self.scale, self.margin = scale, check_margin(margin)
+        self.scale, self.margin = check_margin(scale, name="scale"), check_margin(margin)
 
     def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of each row from its cosines with all classes."""

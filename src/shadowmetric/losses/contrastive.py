@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_choice, check_margin
-from shadowmetric.losses.distances import distance
+from shadowmetric.losses.distances import distance, squared_distance
 from shadowmetric.losses.mined import REDUCTIONS, Totals, reduce_totals
 from shadowmetric.losses.row_loss import Batch, RowLoss
 from shadowmetric.mining.pairs import Masks
@@ -36,7 +36,10 @@ class ContrastiveLoss(RowLoss):
         def reduce(masks: Masks, similarity: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
             apart = distance(similarity, length, other_length)
             near = torch.relu(self.margin - apart)
-            pull, push = (apart.square() / 2, near.square() / 2) if self.squared else (apart, near)
+            if self.squared:
+                pull, push = squared_distance(similarity, length, other_length).clamp_min(0) / 2, near.square() / 2
+            else:
+                pull, push = apart, near
             pull, push = torch.where(masks.positive, pull, 0.0), torch.where(masks.negative, push, 0.0)
             columns = (pull, masks.positive, pull > 0, push, masks.negative, push > 0)
             return torch.stack([column.sum(1) for column in columns], 1)

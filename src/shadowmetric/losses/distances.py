@@ -10,6 +10,14 @@ from torch import Tensor
 SMALLEST_SQUARE = 1e-16  # under a root: duplicates get a distance of 1e-8, and no gradient instead of an infinite one
 
 
+def compared(dots: Tensor, length: Tensor, other_length: Tensor, *, normalize: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Return dot products and lengths as they are, or of unit rows. A zero row is orthogonal to every row."""
+    if not normalize:
+        return dots, length, other_length
+    one = torch.ones((), dtype=dots.dtype, device=dots.device)
+    return dots / (length * other_length), one, one
+
+
 def squared_distance(dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
     """Return |a - x|^2 = |a|^2 + |x|^2 - 2 a.x."""
     return length.square() + other_length.square() - 2 * dots

@@ -16,10 +16,10 @@ from typing import NamedTuple, TypedDict
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.checks import check_batch, check_choice, check_margin, check_triplets
-from shadowmetric.losses.distances import squared_distance
+from shadowmetric.checks import check_batch, check_choice, check_margin, check_scratch, check_triplets
+from shadowmetric.losses.distances import compared, squared_distance
 from shadowmetric.mining import AllMiner, BatchHardMiner, HardMiner, SemiHardMiner
-from shadowmetric.mining.classes import group_by_class
+from shadowmetric.mining.classes import group_by_class, partner_columns
 from shadowmetric.mining.pairs import LabelPairs
 from shadowmetric.mining.window import upper_end
 from shadowmetric.ops.pair_dots import pair_dots
@@ -73,8 +73,8 @@ def triplet_values(
     other_length = length if references is None else row_lengths(references)
     dots = pair_dots(embeddings, references, torch.cat([anchor, anchor]), torch.cat([positive, negative]))
     to_positive, to_negative = dots.chunk(2)
-    closer = _measured(measure, to_positive, length[anchor], other_length[positive], normalize)
-    farther = _measured(measure, to_negative, length[anchor], other_length[negative], normalize)
+    closer = measure(*compared(to_positive, length[anchor], other_length[positive], normalize=normalize))
+    farther = measure(*compared(to_negative, length[anchor], other_length[negative], normalize=normalize))
     return hinge(closer, farther)
 
 
@@ -94,6 +94,7 @@ def all_triplet_totals(
     pairs = LabelPairs(embeddings, labels, references, reference_labels)
     classes = group_by_class(labels, reference_labels)
     place = torch.argsort(classes.order)  # where each batch row stands in the arrangement
+    partners = classes.partners[place].tolist()
     length = row_lengths(embeddings)
 
     def terms(start: int, stop: int) -> list[Term]:
@@ -101,9 +102,11 @@ def all_triplet_totals(
         here = place[start:stop]
 
         def partner_term(slot: int) -> Term:
-            column = classes.start[here] + (classes.shift[here] + slot) % classes.size[here].clamp_min(1)
+            column = partner_columns(classes, range(slot, slot + 1), here)[0]
             partner = classes.reference_order[column.clamp_max(len(classes.reference_order) - 1)][:, None]
-            real = (classes.partners[here] > slot)[:, None] & positive.gather(1, partner)
+            real = (classes.partners[here] > slot)[:, None] & positive.gather(
+                1, partner
+            )  # a row without partner has none
 
             def term(dots: Tensor, row_length: Tensor, column_length: Tensor) -> Tensor:
                 row_length, column_length = row_length[:, None], column_length[None]
@@ -111,14 +114,14 @@ def all_triplet_totals(
                 chosen = real & negative
                 if isinstance(miner, SemiHardMiner):
                     chosen = chosen & _inside(miner, dots, row_length, column_length, partner)
-                closer = _measured(measure, dots.gather(1, partner), row_length, partner_length, normalize)
-                farther = _measured(measure, dots, row_length, column_length, normalize)
+                closer = measure(*compared(dots.gather(1, partner), row_length, partner_length, normalize=normalize))
+                farther = measure(*compared(dots, row_length, column_length, normalize=normalize))
                 value = torch.where(chosen, hinge(closer, farther), 0.0)
                 return torch.stack([value.sum(1), chosen.sum(1), (value > 0).sum(1)], 1)
 
             return term
 
-        return [partner_term(slot) for slot in range(int(classes.partners[here].max()))]
+        return [partner_term(slot) for slot in range(max(partners[start:stop]))]
 
     rows = row_stream(
         embeddings,
@@ -138,7 +141,8 @@ class MinedLoss(nn.Module):
 
     margin: in the unit of what the loss compares; its `repr` says which.
     miner: "hard", "semi_hard", "batch_hard" or "all", which take the loss's margin, or a miner object.
-    normalize: compare unit rows; False compares rows as they are.
+    normalize: compare unit rows; False compares rows as they are. Miners given by name mine on unit rows
+    all the same, as the paper does; give a miner object with normalize=False to mine on rows as they are.
     reduction: "mean" or "sum" over triplets, or "mean_nonzero" over those with a value above zero.
     scratch_bytes: what mining and streaming may use beyond inputs and results.
     debug: check values (finite, in range) on any device; on a CPU they always are.
@@ -166,7 +170,7 @@ class MinedLoss(nn.Module):
         self.miner: Miner = MINERS[miner](margin, scratch_bytes) if isinstance(miner, str) else miner
         self.normalize = normalize
         self.reduction = check_choice(reduction, REDUCTIONS, "reduction")
-        self.scratch_bytes = scratch_bytes
+        self.scratch_bytes = check_scratch(scratch_bytes)
         self.debug = debug
 
     def measure(self, dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
@@ -235,6 +239,7 @@ def mine(
 
 def reduce_values(values: TripletValues, reduction: str) -> Scalar:
     """Return the mean, sum or mean of what is above zero; 0 with a graph if there is nothing."""
+    check_choice(reduction, REDUCTIONS, "reduction")
     above_zero = (values > 0).sum() if reduction == "mean_nonzero" else values.new_zeros(())
     return reduce_totals(Totals(values.sum(), values.new_full((), len(values)), above_zero), reduction)
 
@@ -247,17 +252,9 @@ def reduce_totals(totals: Totals, reduction: str) -> Scalar:
     return totals.total / count.detach().clamp_min(1)
 
 
-def _measured(measure: Measure, dots: Tensor, length: Tensor, other_length: Tensor, normalize: bool) -> Tensor:
-    """Measure pairs as they are, or as pairs of unit rows."""
-    if not normalize:
-        return measure(dots, length, other_length)
-    one = torch.ones((), dtype=dots.dtype, device=dots.device)
-    return measure(dots / (length * other_length), one, one)
-
-
 @torch.no_grad()
 def _inside(miner: SemiHardMiner, dots: Tensor, length: Tensor, other_length: Tensor, partner: Tensor) -> Tensor:
     """Return which columns lie in the window of the partner."""
-    squared = _measured(squared_distance, dots, length, other_length, miner.normalize)
+    squared = squared_distance(*compared(dots, length, other_length, normalize=miner.normalize))
     floor = squared.gather(1, partner)
     return (squared > floor) & (squared < upper_end(floor, miner.margin, miner.unit))

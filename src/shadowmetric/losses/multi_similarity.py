@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_margin
+from shadowmetric.checks import check_margin, check_number
 from shadowmetric.losses.row_loss import Batch, RowLoss, masked_log_sum_exp
 from shadowmetric.mining.pairs import Masks, TripletPairs
 from shadowmetric.types import Scalar
@@ -46,7 +46,7 @@ class MultiSimilarityLoss(RowLoss):
     ):
         super().__init__(**settings)
         self.alpha, self.beta = check_margin(alpha, name="alpha"), check_margin(beta, name="beta")
-        self.base, self.epsilon = base, epsilon
+        self.base, self.epsilon = check_number(base, "base"), check_number(epsilon, "epsilon")
 
     def batch_loss(self, batch: Batch) -> Scalar:
         """Return the sum over rows, divided by the batch."""

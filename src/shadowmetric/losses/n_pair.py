@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_margin
+from shadowmetric.checks import check_margin, check_number
 from shadowmetric.losses.row_loss import Batch, RowLoss, masked_log_sum_exp, mean_of
 from shadowmetric.mining.pairs import Masks
 from shadowmetric.types import Scalar
@@ -26,7 +26,7 @@ class NPairLoss(RowLoss):
     def __init__(self, *, temperature: float = 1.0, l2_weight: float = 0.0, **settings: Any):
         super().__init__(**settings)
         self.temperature = check_margin(temperature, name="temperature")
-        self.l2_weight = l2_weight
+        self.l2_weight = check_number(l2_weight, "l2_weight")
 
     def batch_loss(self, batch: Batch) -> Scalar:
         """Return the mean over positive pairs."""

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.checks import check_labels, check_rows
+from shadowmetric.checks import check_batch, check_scratch
 from shadowmetric.ops.row_lengths import row_lengths
 from shadowmetric.ops.row_stream import Term, row_stream
 from shadowmetric.types import Scalar
@@ -26,7 +26,7 @@ class ProxyLoss(nn.Module):
         if classes < 1 or dim < 1 or centers < classes:
             raise ValueError(f"classes is {classes}, dim {dim}, centers {centers}; each must be at least 1.")
         self.classes, self.center_learning_rate = classes, center_learning_rate
-        self.scratch_bytes, self.debug = scratch_bytes, debug
+        self.scratch_bytes, self.debug = check_scratch(scratch_bytes), debug
         self.centers = nn.Parameter(nn.init.kaiming_uniform_(torch.empty(centers, dim), a=5**0.5))
 
     def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:
@@ -53,6 +53,7 @@ class ProxyLoss(nn.Module):
         """Return the loss of a batch. References count as further rows of it."""
         if triplets is not None:
             raise ValueError(f"{type(self).__name__} compares rows with its centres; it takes no triplets.")
+        labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
         value = self._mean(embeddings, labels, "embeddings")
         if references is not None and reference_labels is not None:
             rest = self._mean(references, reference_labels, "references")
@@ -60,13 +61,12 @@ class ProxyLoss(nn.Module):
         return value + self.regulariser()
 
     def _mean(self, rows: Tensor, labels: Tensor, name: str) -> Tensor:
-        check_rows(rows, name, debug=self.debug)
-        labels = check_labels(labels, rows, rows_name=name)
         if rows.shape[1] != self.centers.shape[1]:
             raise ValueError(f"{name} has rows of {rows.shape[1]} numbers; the centres have {self.centers.shape[1]}.")
         if (self.debug or rows.device.type == "cpu") and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
             wrong = int(labels.min()) if int(labels.min()) < 0 else int(labels.max())
-            raise ValueError(f"labels has {wrong}; with {self.classes} classes they must be 0 to {self.classes - 1}.")
+            names = "labels" if name == "embeddings" else "reference_labels"
+            raise ValueError(f"{names} has {wrong}; with {self.classes} classes they must be 0 to {self.classes - 1}.")
 
         def terms(start: int, stop: int) -> list[Term]:
             def term(dots: Tensor, length: Tensor, center_length: Tensor) -> Tensor:

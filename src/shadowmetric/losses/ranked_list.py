@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_margin
+from shadowmetric.checks import check_margin, check_number
 from shadowmetric.losses.distances import distance
 from shadowmetric.losses.row_loss import Batch, RowLoss
 from shadowmetric.mining.pairs import Masks
@@ -35,7 +35,7 @@ class RankedListLoss(RowLoss):
     ):
         super().__init__(**settings)
         self.alpha, self.margin = check_margin(alpha, name="alpha"), check_margin(margin)
-        self.temperature, self.balance = temperature, balance
+        self.temperature, self.balance = check_number(temperature, "temperature"), check_number(balance, "balance")
 
     def batch_loss(self, batch: Batch) -> Scalar:
         """Return the mean over rows."""
@@ -46,8 +46,8 @@ class RankedListLoss(RowLoss):
             far = masks.positive & (apart > inner)
             near = masks.negative & (apart < self.alpha)
             pull = torch.where(far, apart - inner, 0.0).sum(1) / far.sum(1).clamp_min(1)
-            scores = torch.where(near, self.temperature * (self.alpha - apart.detach()), float("-inf"))
-            weight = torch.where(near, torch.softmax(scores, 1), 0.0)
+            urgency = torch.where(near, self.temperature * (self.alpha - apart.detach()), float("-inf"))
+            weight = torch.where(near, torch.softmax(urgency, 1), 0.0)
             push = (weight * torch.where(near, self.alpha - apart, 0.0)).sum(1)
             return ((1 - self.balance) * pull + self.balance * push)[:, None]
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.checks import check_batch, check_triplets
+from shadowmetric.checks import check_batch, check_scratch, check_triplets
+from shadowmetric.losses.distances import compared
 from shadowmetric.mining.pairs import LabelPairs, Masks, Pairs, TripletPairs
 from shadowmetric.ops.pair_dots import pair_dots
 from shadowmetric.ops.row_lengths import row_lengths
@@ -44,10 +45,15 @@ class Batch:
 
     def rows(self, reduce: Reduce, *, outputs: int, temporaries: float) -> Tensor:
         """Return (batch, outputs): the reducer's numbers for each row."""
+        pairs, normalize = self.pairs, self.normalize  # not self: a graph must not keep the rows alive
 
         def terms(start: int, stop: int) -> list[Term]:
-            masks = self.pairs.masks(start, stop)
-            return [lambda dots, length, other: reduce(masks, *self._compared(dots, length[:, None], other[None]))]
+            masks = pairs.masks(start, stop)
+
+            def term(dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
+                return reduce(masks, *compared(dots, length[:, None], other_length[None], normalize=normalize))
+
+            return [term]
 
         others = self.embeddings if self.references is None else self.references
         return row_stream(
@@ -74,13 +80,11 @@ class Batch:
         """Return every positive pair (anchor, positive), and (similarity, length, other length) of each."""
         anchor, positive = self.pairs.positives()
         dots = pair_dots(self.embeddings, self.references, anchor, positive)
-        return anchor, positive, self._compared(dots, self.length[anchor], self.other_length[positive])
-
-    def _compared(self, dots: Tensor, length: Tensor, other_length: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        if not self.normalize:
-            return dots, length, other_length
-        one = torch.ones((), dtype=dots.dtype, device=dots.device)
-        return dots / (length * other_length), one, one
+        return (
+            anchor,
+            positive,
+            compared(dots, self.length[anchor], self.other_length[positive], normalize=self.normalize),
+        )
 
 
 class RowLoss(nn.Module):
@@ -88,7 +92,7 @@ class RowLoss(nn.Module):
 
     def __init__(self, *, normalize: bool = True, scratch_bytes: int = SCRATCH_BYTES, debug: bool = False):
         super().__init__()
-        self.normalize, self.scratch_bytes, self.debug = normalize, scratch_bytes, debug
+        self.normalize, self.scratch_bytes, self.debug = normalize, check_scratch(scratch_bytes), debug
 
     def batch_loss(self, batch: Batch) -> Scalar:
         """Return the loss of a batch."""

@@ -13,13 +13,15 @@ On unit rows gap = 1 - cos = half the squared distance, so this is exactly half 
 loss at twice the margin; `tests/losses/test_identities.py` holds us to that.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_margin, check_rows
+from shadowmetric.checks import check_margin, check_rows, check_triplets
 from shadowmetric.losses.mined import MinedLoss, reduce_values, triplet_values
 from shadowmetric.ops.rows import SHORTEST_ROW, working_dtype
-from shadowmetric.types import Embeddings, References, Scalar, Triplets
+from shadowmetric.types import Embeddings, References, Scalar
 
 
 def gap(dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
@@ -29,7 +31,7 @@ def gap(dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
 
 def shadow_loss(
     embeddings: Embeddings,
-    triplets: Triplets,
+    triplets: Sequence[Tensor],
     *,
     margin: float = 0.2,
     normalize: bool = True,
@@ -37,6 +39,10 @@ def shadow_loss(
     references: References | None = None,
 ) -> Scalar:
     """Return the shadow loss of the triplets; zero, with a graph, if there are none."""
+    check_rows(embeddings)
+    check_margin(margin)
+    others = embeddings if references is None else references
+    triplets = check_triplets(triplets, len(embeddings), len(others), embeddings.device)
     values = triplet_values(
         embeddings,
         triplets,

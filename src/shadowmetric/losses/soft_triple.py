@@ -12,6 +12,7 @@ Memory: the scratch; the centres themselves, and for the regulariser classes x c
 import torch
 from torch import Tensor, nn
 
+from shadowmetric.checks import check_margin, check_number
 from shadowmetric.losses.proxies import ProxyLoss, pick
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Scalar
@@ -40,6 +41,10 @@ class SoftTripleLoss(ProxyLoss):
         super().__init__(
             classes, dim, classes * centers_per_class, center_learning_rate, scratch_bytes=scratch_bytes, debug=debug
         )
+        check_margin(gamma, name="gamma")
+        check_margin(scale, name="scale")
+        for name, value in (("tau", tau), ("margin", margin)):
+            check_number(value, name)
         self.centers_per_class, self.scale, self.gamma, self.tau, self.margin = (
             centers_per_class,
             scale,

@@ -9,8 +9,8 @@ from dataclasses import KW_ONLY, dataclass, field
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_batch
-from shadowmetric.mining.nearest import Partners, Search, both_fingerprints
+from shadowmetric.checks import check_batch, check_scratch
+from shadowmetric.mining.nearest import Partners, Search
 from shadowmetric.mining.ordered import no_triplets, ordered
 from shadowmetric.ops.nearest_beyond import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
@@ -25,6 +25,9 @@ class BatchHardMiner:
     normalize: bool = True
     scratch_bytes: int = field(default=SCRATCH_BYTES, repr=False)
     debug: bool = field(default=False, repr=False)
+
+    def __post_init__(self):
+        check_scratch(self.scratch_bytes)
 
     @torch.no_grad()
     def __call__(
@@ -44,7 +47,4 @@ class BatchHardMiner:
         far = search.farthest_partner()
         (near,) = search.nearest()
         chosen = (far.distance > -NEVER) & (near.distance < NEVER)
-        if references is not None:  # a farthest positive that is the anchor itself is no positive
-            own, others = both_fingerprints(embeddings, references)
-            chosen &= own[search.classes.order] != others[torch.where(chosen, far.rank, 0)]
         return ordered([search.triplets(chosen, Partners(far.rank, far.distance), near.rank)])

@@ -50,10 +50,10 @@ def group_by_class(labels: Labels, reference_labels: ReferenceLabels | None) -> 
     )
 
 
-def partner_columns(classes: Classes, slots: range, start: int, stop: int) -> Tensor:
-    """Return the columns of some partners of rows [start, stop): (slots, rows)."""
+def partner_columns(classes: Classes, slots: range, rows: slice | Tensor) -> Tensor:
+    """Return the columns of some partners of some rows: (slots, rows)."""
     slot = torch.arange(slots.start, slots.stop, device=classes.start.device)[:, None]
-    return classes.start[start:stop] + (classes.shift[start:stop] + slot) % classes.size[start:stop].clamp_min(1)
+    return classes.start[rows] + (classes.shift[rows] + slot) % classes.size[rows].clamp_min(1)
 
 
 def rows_with_partner(classes: Classes) -> list[int]:

@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_batch
+from shadowmetric.checks import check_batch, check_scratch
 from shadowmetric.mining.nearest import Search, alive
 from shadowmetric.mining.ordered import no_triplets, ordered
 from shadowmetric.ops.nearest_beyond import NEVER
@@ -27,6 +27,9 @@ class HardMiner:
     normalize: bool = True
     scratch_bytes: int = field(default=SCRATCH_BYTES, repr=False)
     debug: bool = field(default=False, repr=False)
+
+    def __post_init__(self):
+        check_scratch(self.scratch_bytes)
 
     @torch.no_grad()
     def __call__(

@@ -43,17 +43,19 @@ class Search:
     ):
         self.symmetric = references is None
         self.scratch_bytes = scratch_bytes
-        self.embeddings = embeddings
+        self.rows = len(embeddings)
         self.references = embeddings if references is None else references
         self.classes: Classes = group_by_class(labels, reference_labels)
-        left, right, offset = squared_distance_rows(
+        left, right, offset, least = squared_distance_rows(
             embeddings,
             self.references,
             order=self.classes.order,
             other_order=self.classes.reference_order,
             normalize=normalize,
         )
-        self.sides = DistanceRows(left.made_whole(scratch_bytes // 7), right.made_whole(scratch_bytes // 7), offset)
+        small = scratch_bytes // 7
+        self.sides = DistanceRows(left.made_whole(small), right.made_whole(small), offset, least)
+        self.prints = None if references is None else both_fingerprints(embeddings, references)
 
     @property
     def possible(self) -> bool:
@@ -65,8 +67,10 @@ class Search:
         """Return every positive of every row: the s-th entry holds the s-th one of the rows that have so many."""
         left, classes = self.sides.left, self.classes
         counts = rows_with_partner(classes)
-        chunks = [range(slot, min(slot + SLOTS_AT_ONCE, len(counts))) for slot in range(0, len(counts), SLOTS_AT_ONCE)]
-        columns = [partner_columns(classes, slots, 0, counts[slots.start]) for slots in chunks]  # (slots, rows) each
+        groups = [range(slot, min(slot + SLOTS_AT_ONCE, len(counts))) for slot in range(0, len(counts), SLOTS_AT_ONCE)]
+        columns = [
+            partner_columns(classes, slots, slice(counts[slots.start])) for slots in groups
+        ]  # (slots, rows) each
         found = [torch.empty(column.shape, dtype=left.dtype, device=column.device) for column in columns]
         line = torch.arange(BAND_SIDE, device=classes.start.device)
         for block in self._band():
@@ -81,14 +85,14 @@ class Search:
         bits = BITS[left.dtype]
         pairs = [
             Partners(classes.reference_order[column[slot, : counts[slots.start + slot]]], part.view(bits))
-            for slots, column, distance in zip(chunks, columns, found, strict=True)
+            for slots, column, distance in zip(groups, columns, found, strict=True)
             for slot, part in enumerate(distance[slot, : counts[slots.start + slot]] for slot in range(len(slots)))
         ]
-        return pairs if self.symmetric else self._without_self(pairs)
+        return self._without_self(pairs)
 
     def nearest(self, floors: list[Tensor] | None = None) -> list[Nearest]:
         """Return for each floor the nearest negative beyond it; without floors simply the nearest."""
-        left, right, _ = self.sides
+        left, right, _, least = self.sides
         if floors is None:
             floors = [torch.full((len(left),), NO_FLOOR, dtype=BITS[left.dtype], device=left.source.device)]
         return nearest_beyond(
@@ -98,14 +102,15 @@ class Search:
             self.classes.runs,
             self.classes.reference_order,
             symmetric=self.symmetric,
+            least=least,
             scratch_bytes=self.scratch_bytes,
         )
 
     def farthest(self) -> Nearest:
         """Return the farthest negative of each row, distance -NEVER if it has none."""
-        left, right, _ = self.sides
+        left, right, _, least = self.sides
         best = no_best(len(left), left.dtype, left.source.device)
-        for block in similarity_blocks(left, right, scratch_bytes=self.scratch_bytes, temporaries=0.25):
+        for block in similarity_blocks(left, right, scratch_bytes=self.scratch_bytes, temporaries=0.25, least=least):
             exclude(block, self.classes.runs, -NEVER)
             self._lower(best, block, block.values.neg_())
         return Nearest(-best.value, best.rank)
@@ -118,9 +123,13 @@ class Search:
             kept = torch.full_like(block.values, NEVER)
             for rows, columns in rectangles(block, self.classes.runs):
                 kept[rows, columns] = -block.values[rows, columns]
-            if self.symmetric:
-                itself = torch.arange(max(block.top, block.first), min(block.bottom, block.last), device=kept.device)
+            if self.prints is None:
+                first, last = max(block.top, block.first), min(block.bottom, block.last)
+                itself = torch.arange(first, max(first, last), device=kept.device)
                 kept[itself - block.top, itself - block.first] = NEVER
+            else:
+                own = self.prints[0][self.classes.order[block.top : block.bottom], None]
+                kept[own == self.prints[1][self.classes.reference_order[block.first : block.last]]] = NEVER
             self._lower(best, block, kept)
         return Nearest(-best.value, best.rank)
 
@@ -140,7 +149,7 @@ class Search:
 
     def _band(self, temporaries: float = 0.0) -> Iterator[Block]:
         """Yield the blocks around the diagonal that hold every positive pair."""
-        start, stop = self.classes.start, self.classes.start + self.classes.size
+        start, stop = self.classes.start.tolist(), (self.classes.start + self.classes.size).tolist()
         return similarity_blocks(
             self.sides.left,
             self.sides.right,
@@ -148,12 +157,15 @@ class Search:
             longest_side=BAND_SIDE,
             widths=2,
             temporaries=2 * temporaries + 1,
-            reach=lambda top, bottom: (int(start[top]), int(stop[bottom - 1])),
+            reach=lambda top, bottom: (start[top], stop[bottom - 1]),
+            least=self.sides.least,
         )
 
     def _without_self(self, pairs: list[Partners]) -> list[Partners]:
         """Move partners that are the row itself, found again among the references, beyond every distance."""
-        own, others = both_fingerprints(self.embeddings, self.references)
+        if self.prints is None:
+            return pairs
+        own, others = self.prints
         for row, distance in pairs:
             itself = own[self.classes.order[: len(row)]] == others[row]
             distance[itself] = torch.iinfo(distance.dtype).max

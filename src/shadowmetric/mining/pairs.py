@@ -47,7 +47,7 @@ class LabelPairs:
         anchor, positive = [self.labels[:0]], [self.labels[:0]]
         for slot, count in enumerate(rows_with_partner(classes)):
             anchor.append(classes.order[:count])
-            positive.append(classes.reference_order[partner_columns(classes, range(slot, slot + 1), 0, count)[0]])
+            positive.append(classes.reference_order[partner_columns(classes, range(slot, slot + 1), slice(count))[0]])
         pairs = torch.cat(anchor), torch.cat(positive)
         if self.prints is None:
             return pairs

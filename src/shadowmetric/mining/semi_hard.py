@@ -8,8 +8,9 @@ strictly on both sides. Of these n the nearest is taken for each (a, p), or each
 random; a pair without any is dropped. The margin is in squared distance, as in the paper, for
 every loss: a window of margin/2 in Shadow's gap. `unit="gap"` or "distance" reads it otherwise.
 
-Naive program: three nested loops over rows. Memory: the scratch, and a few numbers per positive
-pair, never (batch, batch). Time: half a matrix product, and two passes over it per positive.
+Naive program: three nested loops over rows. Memory: the scratch, and about 50 bytes per positive pair, as
+the triplets themselves take; with two classes that is half of all pairs. Time: half a matrix product,
+and two passes over it per positive.
 """
 
 from dataclasses import KW_ONLY, dataclass, field
@@ -17,7 +18,7 @@ from dataclasses import KW_ONLY, dataclass, field
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_batch, check_choice, check_margin
+from shadowmetric.checks import check_batch, check_choice, check_margin, check_scratch
 from shadowmetric.mining.nearest import Partners, Search, alive
 from shadowmetric.mining.ordered import no_triplets, ordered
 from shadowmetric.mining.window import UNITS, upper_end, window_triplets
@@ -50,7 +51,8 @@ class SemiHardMiner:
     debug: bool = field(default=False, repr=False)
 
     def __post_init__(self):
-        check_margin(self.margin)
+        check_margin(self.margin, finite=False)
+        check_scratch(self.scratch_bytes)
         check_choice(self.negatives, ("nearest", "all", "random"), "negatives")
         check_choice(self.positives, ("every", "nearest", "farthest"), "positives")
         check_choice(self.unit, UNITS, "unit")
@@ -121,7 +123,7 @@ def farthest_instead(search: Search, partners: list[Partners], found: list[Tripl
     far = search.farthest()
     instead = []
     for pair, triplets in zip(partners, found, strict=True):
-        served = torch.zeros(len(search.embeddings), dtype=torch.bool, device=pair.row.device)
+        served = torch.zeros(search.rows, dtype=torch.bool, device=pair.row.device)
         served[triplets.anchor] = True
         without = ~served[search.classes.order[: len(pair.row)]]
         count = len(pair.row)

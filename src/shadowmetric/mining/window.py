@@ -39,7 +39,9 @@ def window_triplets(
     offset, number = search.sides.offset, search.classes.reference_order
     chances = [_uniform(len(pair.row), generator, number.device) for pair in partners] if drawn else []
     found: list[list[Triplets]] = [[] for _ in partners]
-    for block in whole_row_blocks(*search.sides[:2], scratch_bytes=search.scratch_bytes, temporaries=4.0):
+    for block in whole_row_blocks(
+        *search.sides[:2], scratch_bytes=search.scratch_bytes, temporaries=4.0, least=search.sides.least
+    ):
         exclude(block, search.classes.runs, float("inf"))
         for slot, pair in enumerate(partners):
             end = min(block.bottom, len(pair.row))

@@ -74,17 +74,19 @@ def nearest_beyond(
     rank: Tensor,
     *,
     symmetric: bool,
+    least: float | None = None,
     scratch_bytes: int = SCRATCH_BYTES,
 ) -> list[Nearest]:
     """Return one answer for each entry of each floor.
 
-    left . right must be distances >= 0. floors[s] holds the s-th floor (as bits) of rows 0, 1, ... and
-    may end early, each no longer than the one before. rank orders the columns for ties and names the
-    answer. symmetric: left and right describe the same rows, so that blocks serve both directions.
+    left . right must be distances >= 0 once raised to `least`. floors[s] holds the s-th floor (as bits) of
+    rows 0, 1, ... and may end early, each no longer than the one before. rank orders the columns for ties
+    and names the answer. symmetric: left and right are the same rows, so that blocks serve both directions.
     """
     sweep = _Sweep(floors)
     reach = (lambda top, _: (top, len(right))) if symmetric else None
-    for block in similarity_blocks(left, right, scratch_bytes=scratch_bytes, reach=reach, temporaries=0.5):
+    blocks = similarity_blocks(left, right, scratch_bytes=scratch_bytes, reach=reach, temporaries=0.5, least=least)
+    for block in blocks:
         exclude(block, excluded)
         entries = block.values.view(sweep.best.value.dtype)
         both = symmetric and block.first > block.top
@@ -134,8 +136,7 @@ class _Sweep:
         self.counts = [len(floor) for floor in floors]
         self.begins = [0, *itertools.accumulate(self.counts)][:-1]
         self.best = no_best(len(self.floor), self.floor.dtype, self.floor.device)
-        self.row = torch.cat([torch.arange(count, device=self.floor.device) for count in self.counts])
-        self.place = torch.arange(len(self.floor), device=self.floor.device)
+        self.begin = torch.tensor(self.begins, device=self.floor.device)
         self.move = torch.iinfo(self.floor.dtype).max - self.floor  # = MIN - (floor + 1); wraps around by design
         self.step = self.move.clone()  # from the floor before
         for begin, before, count in zip(self.begins[1:], self.begins, self.counts[1:], strict=False):
@@ -144,10 +145,10 @@ class _Sweep:
     def meet(self, entries: Tensor, axis: int, start: int, stop: int, rank: Tensor, *, restore: bool = False) -> None:
         """Meet the floors of lines [start, stop) with the entries of one block. Moves the entries, or restores them."""
         moved = torch.zeros(stop - start, dtype=entries.dtype, device=entries.device)
-        for chunk in range(0, len(self.counts), FLOORS_AT_ONCE):
+        for slots in range(0, len(self.counts), FLOORS_AT_ONCE):
             spans = []
             minima = []
-            for slot in range(chunk, min(chunk + FLOORS_AT_ONCE, len(self.counts))):
+            for slot in range(slots, min(slots + FLOORS_AT_ONCE, len(self.counts))):
                 count = min(stop, self.counts[slot]) - start
                 if count <= 0:
                     break
@@ -161,16 +162,17 @@ class _Sweep:
                 break
 
             def readings(place: Tensor) -> Readings:
-                line = self.row[place] - start
+                line = place - self.begin[torch.bucketize(place, self.begin, right=True) - 1] - start
                 return Readings(place, line, self.move[place] - moved[line])
 
-            place = torch.cat([self.place[span] for span in spans])
+            place = torch.cat([torch.arange(span.start, span.stop, device=entries.device) for span in spans])
             update_readings(self.best, torch.cat(minima, 1 - axis), place, readings, entries, axis, rank)
         if restore:
             entries.sub_(moved.unsqueeze(axis))
 
     def distances(self) -> Tensor:
         """Return the bits of the answers; NEVER where nothing was above the floor."""
-        never = torch.tensor(NEVER, dtype=torch.float32 if self.floor.dtype == torch.int32 else torch.float64)
+        floats = torch.float32 if self.floor.dtype == torch.int32 else torch.float64
+        never = torch.full((), NEVER, dtype=floats, device=self.floor.device).view(self.floor.dtype)
         entry = self.best.value - self.move
-        return torch.where(entry > self.floor, entry, never.view(entry.dtype).to(entry.device))
+        return torch.where(entry > self.floor, entry, never)

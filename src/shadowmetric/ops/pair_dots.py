@@ -7,7 +7,8 @@ Here backward reads the rows again: its gradient is a sparse matrix of the pairs
 rows, done by `embedding_bag`, a weighted sum of rows for each row (5 to 15 times as fast as
 index_add here, and with a fixed order of summation).
 
-Memory: kept for backward, two int64 per pair and the rows by reference; working, 1 MiB.
+Memory: kept for backward, two int64 per pair and the rows by reference; working, 1 MiB forward, and
+backward the gradient itself, a few numbers per pair, and for half types a float32 copy of the rows.
 """
 
 from typing import Any

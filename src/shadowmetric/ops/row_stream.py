@@ -90,8 +90,10 @@ class _RowStream(torch.autograd.Function):
         embeddings, references, row_length, column_length = ctx.saved_tensors
         settings: _Settings = ctx.settings
         left, right = _sides(embeddings, references, settings.order)
-        grad_left = torch.zeros(embeddings.shape, dtype=left.dtype, device=embeddings.device)
-        grad_right = torch.zeros(references.shape, dtype=left.dtype, device=embeddings.device)
+        grad_left, grad_right = (
+            torch.zeros(rows.shape, dtype=left.dtype, device=rows.device) if needed else None
+            for rows, needed in zip((embeddings, references), ctx.needs_input_grad[:2], strict=True)
+        )
         grad_row, grad_column = torch.zeros_like(row_length), torch.zeros_like(column_length)
         side = square_side(left, settings.scratch_bytes // 4, 0.0)
         for top, bottom, _, _, dots in settings.blocks(left, right):
@@ -103,7 +105,13 @@ class _RowStream(torch.autograd.Function):
                     if grad is not None:
                         total += grad
             _multiply_back(grad_dots, left, right, top, grad_left, grad_right, side)
-        return grad_left.to(embeddings.dtype), grad_right.to(references.dtype), grad_row, grad_column, None
+        return (
+            None if grad_left is None else grad_left.to(embeddings.dtype),
+            None if grad_right is None else grad_right.to(references.dtype),
+            grad_row,
+            grad_column,
+            None,
+        )
 
 
 def _sides(embeddings: Tensor, references: Tensor, order: Tensor | None) -> tuple[Rows, Rows]:
@@ -122,16 +130,18 @@ def _gradients(term: Term, inputs: Sequence[Tensor], grad_out: Tensor) -> Sequen
 
 
 def _multiply_back(
-    grad_dots: Tensor, left: Rows, right: Rows, top: int, grad_left: Tensor, grad_right: Tensor, side: int
+    grad_dots: Tensor, left: Rows, right: Rows, top: int, grad_left: Tensor | None, grad_right: Tensor | None, side: int
 ) -> None:
-    """Add the gradient of a block of dot products to both of its sides."""
+    """Add the gradient of a block of dot products to the sides that want theirs."""
     bottom = top + len(grad_dots)
     rows = left.load(top, bottom)
-    grad_rows = grad_left[top:bottom] if left.order is None else torch.zeros_like(rows)
+    grad_rows = torch.zeros_like(rows) if grad_left is None or left.order is not None else grad_left[top:bottom]
     side = len(right) if right.as_it_is else side
     for first in range(0, len(right), side):
         last = min(first + side, len(right))
-        grad_rows.addmm_(grad_dots[:, first:last], right.load(first, last))
-        grad_right[first:last].addmm_(grad_dots[:, first:last].T, rows)
-    if left.order is not None:
+        if grad_left is not None:
+            grad_rows.addmm_(grad_dots[:, first:last], right.load(first, last))
+        if grad_right is not None:
+            grad_right[first:last].addmm_(grad_dots[:, first:last].T, rows)
+    if grad_left is not None and left.order is not None:
         grad_left.index_add_(0, left.order[top:bottom], grad_rows)

@@ -24,9 +24,9 @@ def working_dtype(*dtypes: torch.dtype) -> torch.dtype:
     return functools.reduce(torch.promote_types, dtypes, torch.float32)
 
 
-def row_lengths_of(source: Tensor) -> Tensor:
+def row_lengths_of(source: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """Return the length of each row in working precision, without a graph; no copy of the rows."""
-    return torch.linalg.vector_norm(source.detach(), dim=1, dtype=working_dtype(source.dtype))
+    return torch.linalg.vector_norm(source.detach(), dim=1, dtype=dtype or working_dtype(source.dtype))
 
 
 class Rows:
@@ -85,11 +85,15 @@ def unit_rows(source: Tensor, order: Tensor | None = None) -> Rows:
 
 
 class DistanceRows(NamedTuple):
-    """Two sides whose product is squared distance + offset, which is never negative."""
+    """Two sides whose product is squared distance + offset.
+
+    Rounding can make it smaller than `least`, if that is not None; blocks must then be raised to it.
+    """
 
     left: Rows
     right: Rows
     offset: float
+    least: float | None
 
 
 def squared_distance_rows(
@@ -103,22 +107,23 @@ def squared_distance_rows(
     """Return sides whose product is |a - x|^2 + offset for rows a of `source` and x of `other`.
 
     |a - x|^2 = |a|^2 + |x|^2 - 2 a.x, and lengths are 1 when normalised, so one or two more columns turn
-    the product into distances. The offset is an eighth of the longest squared length: rounding
-    can't make the distance of two equal rows negative.
+    the product into distances. On unit rows an offset of 1/8 keeps rounding from making the distance of
+    two equal rows negative; on rows of free length it would drown the short ones, so there is none.
     """
     dtype = working_dtype(source.dtype, other.dtype)
-    length, other_length = row_lengths_of(source).to(dtype), row_lengths_of(other).to(dtype)
+    length, other_length = row_lengths_of(source, dtype), row_lengths_of(other, dtype)
     one, other_one = torch.ones_like(length), torch.ones_like(other_length)
     if normalize:
         offset = 0.125
         divisor, other_divisor = length.clamp_min(SHORTEST_ROW), other_length.clamp_min(SHORTEST_ROW)
         tail, other_tail = (one,), (other_one * (2 + offset),)
     else:
-        offset = float(torch.maximum(length.max(), other_length.max()).square()) / 8
+        offset = 0.0
         divisor, other_divisor = None, other_one
-        tail, other_tail = (length.square() + offset, one), (other_one, other_length.square())
+        tail, other_tail = (length.square(), one), (other_one, other_length.square())
     return DistanceRows(
         Rows(source, order=order, divisor=divisor, tail=tail, dtype=dtype),
         Rows(other, order=other_order, divisor=other_divisor / -2, tail=other_tail, dtype=dtype),
         offset,
+        None if normalize else 0.0,
     )

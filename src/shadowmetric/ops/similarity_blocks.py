@@ -43,47 +43,80 @@ def similarity_blocks(
     temporaries: float = 0.0,
     longest_side: int = LONGEST_SIDE,
     widths: int = 1,
+    least: float | None = None,
 ) -> Iterator[Block]:
     """Yield blocks that cover the product, or for each rows [top, bottom) only the columns of reach(top, bottom).
 
     With reach = lambda top, bottom: (top, len(right)) the blocks are the upper triangle of a
     symmetric product, and every block on the diagonal is square. A block is at most `widths` sides wide.
+    least: raise smaller entries to this, for products that only rounding makes smaller.
     """
     side = min(longest_side, square_side(left, scratch_bytes, temporaries))
+    height = even(len(left), side)
     values = torch.empty(0, device=left.source.device, dtype=left.dtype)
-    for top in range(0, len(left), side):
-        bottom = min(top + side, len(left))
+    for top in range(0, len(left), height):
+        bottom = min(top + height, len(left))
         begin, end = (0, len(right)) if reach is None else reach(top, bottom)
-        rows = left.load(top, bottom)
-        for first in range(begin, end, widths * side):
-            last = min(first + widths * side, end)
-            if values.numel() < (bottom - top) * (last - first):
-                values = values.new_empty((bottom - top) * (last - first))
-            block = values[: (bottom - top) * (last - first)].view(bottom - top, last - first)
-            torch.mm(rows, right.load(first, last).T, out=block)
-            yield Block(top, bottom, first, last, block)
+        rows = _thick(left.load(top, bottom))
+        width = height if len(left) == len(right) and widths == 1 else even(end - begin, widths * side)
+        for first in range(begin, end, width):
+            last = min(first + width, end)
+            columns = _thick(right.load(first, last))
+            if values.numel() < len(rows) * len(columns):
+                values = values.new_empty(len(rows) * len(columns))
+            block = values[: len(rows) * len(columns)].view(len(rows), len(columns))
+            torch.mm(rows, columns.T, out=block)
+            block = block[: bottom - top, : last - first]
+            yield Block(top, bottom, first, last, block if least is None else block.clamp_min_(least))
 
 
 def whole_row_blocks(
-    left: Rows, right: Rows, *, scratch_bytes: int = SCRATCH_BYTES, temporaries: float = 0.0, multiple: int = 1
+    left: Rows,
+    right: Rows,
+    *,
+    scratch_bytes: int = SCRATCH_BYTES,
+    temporaries: float = 0.0,
+    multiple: int = 1,
+    least: float | None = None,
 ) -> Iterator[Block]:
     """Yield blocks of whole rows, a multiple of `multiple` at once, for reducers that need all of a row."""
-    height = max(1, whole_rows(len(right), left, scratch_bytes, temporaries) // multiple) * multiple
-    values = torch.empty(min(height, len(left)), len(right), device=left.source.device, dtype=left.dtype)
+    height = even(len(left), whole_rows(len(right), left, scratch_bytes, temporaries))
+    height = -(-height // multiple) * multiple
+    tall = max(min(height, len(left)), SHORTEST_SIDE)
+    values = torch.empty(tall, len(right), device=left.source.device, dtype=left.dtype)
     side = square_side(left, scratch_bytes // 4, 0.0)
     for top in range(0, len(left), height):
         bottom = min(top + height, len(left))
+        rows = _thick(left.load(top, bottom))
+        multiply(rows, right, values[: len(rows)], side)
         block = values[: bottom - top]
-        multiply(left.load(top, bottom), right, block, side)
-        yield Block(top, bottom, 0, len(right), block)
+        yield Block(top, bottom, 0, len(right), block if least is None else block.clamp_min_(least))
 
 
 def multiply(rows: Tensor, right: Rows, out: Tensor, side: int) -> None:
     """Write rows @ right.T into `out`, loading `side` rows of the right at a time unless they need no loading."""
-    side = len(right) if right.as_it_is else side
+    side = len(right) if right.as_it_is else even(len(right), side)
     for first in range(0, len(right), side):
         last = min(first + side, len(right))
-        torch.mm(rows, right.load(first, last).T, out=out[:, first:last])
+        columns = right.load(first, last)
+        if len(columns) < SHORTEST_SIDE:
+            wide = torch.mm(rows, _thick(columns).T, out=rows.new_empty(len(rows), SHORTEST_SIDE))
+            out[:, first:last] = wide[:, : last - first]
+        else:
+            torch.mm(rows, columns.T, out=out[:, first:last])
+
+
+def even(size: int, side: int) -> int:
+    """Return a side of about `side` that cuts the size into nearly equal parts, none of them thin."""
+    parts = max(1, -(-size // side))
+    part = max(1, -(-size // parts))
+    return part if part >= SHORTEST_SIDE or parts == 1 else -(-size // max(1, size // side))
+
+
+def _thick(rows: Tensor) -> Tensor:
+    """Return the rows, and rows of zeros below them if they are so few that BLAS would round them differently."""
+    missing = SHORTEST_SIDE - len(rows)
+    return torch.nn.functional.pad(rows, (0, 0, 0, missing)) if missing > 0 else rows
 
 
 def square_side(left: Rows, scratch_bytes: int, temporaries: float) -> int:
