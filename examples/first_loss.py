@@ -71,9 +71,7 @@ def main() -> None:
     sm.ShadowLoss(0.2)(embeddings, labels).backward()
     seconds = time.perf_counter() - start
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    print(
-        f"3. Semi-hard mining, loss and gradient of {rows:,} rows: {seconds:.1f} s, {grown:.0f} MB more memory at the peak;"
-    )
+    print(f"3. Semi-hard mining, loss and gradient of {rows:,} rows: {seconds:.1f} s, {grown:.0f} MB more memory;")
     print(f"   their similarity matrix alone would be {4 * rows**2 / 1e6:,.0f} MB.")
 
 

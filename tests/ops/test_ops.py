@@ -12,7 +12,7 @@ from shadowmetric.ops.pair_dots import pair_dots, weighted_sums
 from shadowmetric.ops.row_lengths import row_lengths
 from shadowmetric.ops.row_stream import row_stream
 from shadowmetric.ops.rows import Rows, squared_distance_rows, unit_rows
-from shadowmetric.ops.similarity_blocks import similarity_blocks, square_side, whole_row_blocks
+from shadowmetric.ops.similarity_blocks import even, similarity_blocks, square_side, whole_row_blocks
 from shadowmetric.ops.top_k import top_k
 
 
@@ -177,3 +177,12 @@ def test_top_k_is_a_stable_sort_of_the_whole_row(k, scratch):
     similarity, row = (left @ right.T).sort(dim=1, descending=True, stable=True)
     assert found.row.tolist() == row[:, :k].tolist()
     assert found.similarity.tolist() == similarity[:, :k].tolist()
+
+
+@given(st.integers(1, 5000), st.integers(8, 2048))
+def test_parts_of_a_size_are_even_and_none_is_thin(size, side):
+    part = even(size, side)
+    sizes = [min(part, size - start) for start in range(0, size, part)]
+    assert sum(sizes) == size
+    assert min(sizes) >= 8 or len(sizes) == 1
+    assert part <= max(side + 63, 16)

@@ -18,7 +18,7 @@ from torch import Tensor
 from shadowmetric.ops.rows import Rows
 
 SCRATCH_BYTES = 32 * 2**20
-LONGEST_SIDE = 2048  # a block of 2048 x 2048 float32 is as fast as any larger one
+LONGEST_SIDE = 1536  # larger blocks leave the cache, smaller ones cost more calls; 1024 to 2048 differ by noise
 SHORTEST_SIDE = 8  # below this BLAS takes other kernels, which round equal rows differently
 
 Reach = Callable[[int, int], tuple[int, int]]
@@ -109,8 +109,12 @@ def multiply(rows: Tensor, right: Rows, out: Tensor, side: int) -> None:
 def even(size: int, side: int) -> int:
     """Return a side of about `side` that cuts the size into nearly equal parts, none of them thin."""
     parts = max(1, -(-size // side))
-    part = max(1, -(-size // parts))
-    return part if part >= SHORTEST_SIDE or parts == 1 else -(-size // max(1, size // side))
+    part = max(SHORTEST_SIDE, -(-size // parts))
+    if part >= 256:
+        part = -(-part // 64) * 64  # groups of 64 reduce without a remainder
+    while 0 < size % part < SHORTEST_SIDE < size:
+        part += 1
+    return part
 
 
 def _thick(rows: Tensor) -> Tensor:
