@@ -123,6 +123,11 @@ def test_a_loss_says_the_unit_of_its_margin():
     assert "margin=0.2 (squared distance)" in repr(sm.TripletLoss())
     assert "margin=0.2 (distance)" in repr(sm.TripletLoss(squared=False))
     assert "margin=0.2 (radians)" in repr(sm.AngularTripletLoss())
+    assert "margin=1.0 (distance)" in repr(sm.ContrastiveLoss())
+    assert "margin=1.0 (distance)" in repr(sm.LiftedStructureLoss())
+    assert "margin=0.4 (distance)" in repr(sm.RankedListLoss())
+    assert "margin=0.01 (cosine)" in repr(sm.SoftTripleLoss(3, 8))
+    assert "margin=0.5 (radians)" in repr(sm.ArcFaceLoss(3, 8))
 
 
 def test_a_named_miner_takes_the_loss_s_margin_and_an_object_keeps_its_own():

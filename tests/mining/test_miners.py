@@ -224,3 +224,13 @@ def test_mixed_types_and_classes_on_one_side_only():
         assert listed(found) == listed(again)
         assert set(labels[found.anchor].tolist()) <= {3, 4, 5}
         assert len(found.anchor)
+
+
+@given(batches(exact=True), st.sampled_from([0.2, 1.5, math.inf]), SCRATCH)
+def test_ties_in_a_batch_that_comes_class_by_class(batch, margin, scratch):
+    """Equal classes in order, as samplers make them: ranks ascend, and ties are found without a second look."""
+    rows = batch[0][: len(batch[0]) // 2 * 2]
+    if len(rows):
+        labels = torch.arange(len(rows)) // 2
+        found = sm.SemiHardMiner(margin, scratch_bytes=scratch)(rows, labels)
+        assert listed(found) == reference.semi_hard(rows, labels, margin=margin)

@@ -21,6 +21,8 @@ from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 class ArcFaceLoss(ProxyLoss):
     """ArcFace loss of a batch; labels are 0 to classes - 1. margin is in radians."""
 
+    unit = "radians"
+
     def __init__(
         self,
         classes: int,

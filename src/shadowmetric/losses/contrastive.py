@@ -24,6 +24,8 @@ from shadowmetric.types import Scalar
 class ContrastiveLoss(RowLoss):
     """Contrastive loss of a batch. margin is in distance."""
 
+    unit = "distance"
+
     def __init__(self, margin: float = 1.0, *, squared: bool = True, reduction: str = "mean", **settings: Any):
         super().__init__(**settings)
         self.margin = check_margin(margin)

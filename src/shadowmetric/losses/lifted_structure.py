@@ -28,6 +28,8 @@ class LiftedStructureLoss(RowLoss):
     With references the negatives of a positive are references too.
     """
 
+    unit = "distance"
+
     def __init__(self, margin: float = 1.0, **settings: Any):
         super().__init__(**settings)
         self.margin = check_margin(margin)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from shadowmetric.checks import check_batch, check_scratch
+from shadowmetric.losses.row_loss import said_settings
 from shadowmetric.ops.row_lengths import row_lengths
 from shadowmetric.ops.row_stream import Term, row_stream
 from shadowmetric.types import Scalar
@@ -18,6 +19,8 @@ from shadowmetric.types import Scalar
 
 class ProxyLoss(nn.Module):
     """Mean over rows of a loss of the cosines with learnt centres. Subclasses give `row_losses`."""
+
+    unit: str
 
     def __init__(
         self, classes: int, dim: int, centers: int, center_learning_rate: float, *, scratch_bytes: int, debug: bool
@@ -40,6 +43,10 @@ class ProxyLoss(nn.Module):
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Return the centres with their own learning rate, for an optimiser."""
         return [{"params": [self.centers], "lr": self.center_learning_rate}]
+
+    def extra_repr(self) -> str:
+        """Say the settings, and the unit of the margin."""
+        return said_settings(self, self.unit)
 
     def forward(
         self,

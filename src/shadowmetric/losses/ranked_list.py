@@ -24,6 +24,8 @@ from shadowmetric.types import Scalar
 class RankedListLoss(RowLoss):
     """Ranked-list loss of a batch. alpha and margin are in distance."""
 
+    unit = "distance"
+
     def __init__(
         self,
         *,

@@ -90,6 +90,8 @@ class Batch:
 class RowLoss(nn.Module):
     """A loss over whole rows: settings and pairs. Subclasses give `batch_loss`."""
 
+    unit = ""
+
     def __init__(self, *, normalize: bool = True, scratch_bytes: int = SCRATCH_BYTES, debug: bool = False):
         super().__init__()
         self.normalize, self.scratch_bytes, self.debug = normalize, check_scratch(scratch_bytes), debug
@@ -120,9 +122,15 @@ class RowLoss(nn.Module):
         return self.batch_loss(batch)
 
     def extra_repr(self) -> str:
-        """Say the settings."""
-        hidden = {"training", "scratch_bytes", "debug"}
-        return ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if k[0] != "_" and k not in hidden)
+        """Say the settings, and the unit of the margin."""
+        return said_settings(self, self.unit)
+
+
+def said_settings(loss: nn.Module, unit: str) -> str:
+    """Return the settings of a loss as text, the margin with its unit."""
+    hidden = {"training", "scratch_bytes", "debug"}
+    settings = {name: value for name, value in vars(loss).items() if name[0] != "_" and name not in hidden}
+    return ", ".join(f"{name}={value!r}" + f" ({unit})" * (name == "margin") for name, value in settings.items())
 
 
 def masked_log_sum_exp(values: Tensor, mask: Tensor) -> Tensor:

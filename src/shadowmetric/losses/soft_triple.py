@@ -24,6 +24,8 @@ class SoftTripleLoss(ProxyLoss):
     The centres are learnt; give the optimiser `parameter_groups()`, since they want a rate of their own.
     """
 
+    unit = "cosine"
+
     def __init__(
         self,
         classes: int,

@@ -72,10 +72,13 @@ def update_readings(
     values: Tensor,
     axis: int,
     rank: Tensor,
+    *,
+    ascending: bool = False,
 ) -> None:
     """Lower `best` by readings whose group minima are known: (readings, groups) or, for axis=0, (groups, readings).
 
     place: what each reading may lower; readings(places) describes the readings of some of them.
+    ascending: the ranks ascend, so that the first of equals, which torch finds, is the one of smallest rank.
     """
     whole = minima.shape[axis] * GROUP
     if whole:
@@ -83,14 +86,16 @@ def update_readings(
         if len(better):
             minima = minima[better] if axis == 1 else minima[:, better].T  # (better, groups)
             chosen = readings(place[better])
-            found = _find(minima, chosen, values.narrow(axis, 0, whole), axis, rank[:whole])
+            found = _find(minima, chosen, values.narrow(axis, 0, whole), axis, rank[:whole], ascending=ascending)
             _update(best, chosen.place, *found)
     if whole < values.shape[axis]:
         rest = values.narrow(axis, whole, values.shape[axis] - whole)
         _update(best, place, *_scan(_lines(rest, axis, readings(place)), rank[whole:]))
 
 
-def _find(minima: Tensor, readings: Readings, values: Tensor, axis: int, rank: Tensor) -> tuple[Tensor, Tensor]:
+def _find(
+    minima: Tensor, readings: Readings, values: Tensor, axis: int, rank: Tensor, *, ascending: bool
+) -> tuple[Tensor, Tensor]:
     """Return the least value of each reading and its smallest rank."""
     least, group = minima.min(dim=1)
     grouped = values.unflatten(axis, (-1, GROUP))
@@ -98,6 +103,8 @@ def _find(minima: Tensor, readings: Readings, values: Tensor, axis: int, rank: T
     members = members if readings.move is None else members.add_(readings.move[:, None])  # (readings, GROUP)
     member = members.argmin(1)
     winner = rank[group * GROUP + member]
+    if ascending:
+        return least, winner
     tied = ((_second(minima, group) == least) | (_second(members, member) == least)).nonzero()[:, 0]
     if len(tied):
         _, winner[tied] = _scan(_lines(values, axis, readings.at(tied)), rank)

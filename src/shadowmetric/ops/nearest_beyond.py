@@ -83,7 +83,7 @@ def nearest_beyond(
     rows 0, 1, ... and may end early, each no longer than the one before. rank orders the columns for ties
     and names the answer. symmetric: left and right are the same rows, so that blocks serve both directions.
     """
-    sweep = _Sweep(floors)
+    sweep = _Sweep(floors, rank)
     reach = (lambda top, _: (top, len(right))) if symmetric else None
     blocks = similarity_blocks(left, right, scratch_bytes=scratch_bytes, reach=reach, temporaries=0.5, least=least)
     for block in blocks:
@@ -131,7 +131,8 @@ def rectangles(block: Block, runs: Runs) -> Iterator[tuple[slice, slice]]:
 class _Sweep:
     """The floors of all rows, laid end to end, and the best answer to each so far."""
 
-    def __init__(self, floors: Sequence[Tensor]):
+    def __init__(self, floors: Sequence[Tensor], rank: Tensor):
+        self.ascending = bool((rank[1:] > rank[:-1]).all())
         self.floor = torch.cat(list(floors))
         self.counts = [len(floor) for floor in floors]
         self.begins = [0, *itertools.accumulate(self.counts)][:-1]
@@ -166,7 +167,16 @@ class _Sweep:
                 return Readings(place, line, self.move[place] - moved[line])
 
             place = torch.cat([torch.arange(span.start, span.stop, device=entries.device) for span in spans])
-            update_readings(self.best, torch.cat(minima, 1 - axis), place, readings, entries, axis, rank)
+            update_readings(
+                self.best,
+                torch.cat(minima, 1 - axis),
+                place,
+                readings,
+                entries,
+                axis,
+                rank,
+                ascending=self.ascending,
+            )
         if restore:
             entries.sub_(moved.unsqueeze(axis))
 
