@@ -66,12 +66,20 @@ def triplet_values(
     *,
     normalize: bool = True,
     references: References | None = None,
+    squared: tuple[Tensor, Tensor] | None = None,
 ) -> TripletValues:
-    """Return hinge(measure(a, p), measure(a, n)) for each triplet."""
+    """Return hinge(measure(a, p), measure(a, n)) for each triplet.
+
+    squared: the squared distances on unit rows, to the positive and to the negative, if mining knows them.
+    """
     anchor, positive, negative = triplets
     length = row_lengths(embeddings)
     other_length = length if references is None else row_lengths(references)
-    dots = pair_dots(embeddings, references, torch.cat([anchor, anchor]), torch.cat([positive, negative]))
+    first, second = torch.cat([anchor, anchor]), torch.cat([positive, negative])
+    known = None
+    if squared is not None:
+        known = (1 - torch.cat(squared) / 2) * (length.detach()[first] * other_length.detach()[second])
+    dots = pair_dots(embeddings, references, first, second, known)
     to_positive, to_negative = dots.chunk(2)
     closer = measure(*compared(to_positive, length[anchor], other_length[positive], normalize=normalize))
     farther = measure(*compared(to_negative, length[anchor], other_length[negative], normalize=normalize))
@@ -207,12 +215,22 @@ class MinedLoss(nn.Module):
                 ),
                 self.reduction,
             )
-        if triplets is None:
+        squared = None
+        if triplets is None and isinstance(self.miner, SemiHardMiner):
+            mined = self.miner.mine(embeddings, labels, references, reference_labels)
+            triplets, squared = mined.triplets, mined.squared if self.miner.normalize else None
+        elif triplets is None:
             triplets = mine(self.miner, embeddings, labels, references, reference_labels)
         others = len(embeddings) if references is None else len(references)
         checked = check_triplets(triplets, len(embeddings), others, embeddings.device, debug=self.debug)
         values = triplet_values(
-            embeddings, checked, self.measure, self.hinge, normalize=self.normalize, references=references
+            embeddings,
+            checked,
+            self.measure,
+            self.hinge,
+            normalize=self.normalize,
+            references=references,
+            squared=squared,
         )
         return reduce_values(values, self.reduction)
 

@@ -13,18 +13,27 @@ the triplets themselves take; with two classes that is half of all pairs. Time: 
 and two passes over it per positive.
 """
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_batch, check_choice, check_margin, check_scratch
 from shadowmetric.mining.nearest import Partners, Search, alive
-from shadowmetric.mining.ordered import no_triplets, ordered
+from shadowmetric.mining.ordered import joined, no_triplets, ordered, their_order
 from shadowmetric.mining.window import UNITS, upper_end, window_triplets
 from shadowmetric.ops.nearest_beyond import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Triplets
+
+
+class Mined(NamedTuple):
+    """Triplets, and the squared distances (to the positive, to the negative) of each, if known."""
+
+    triplets: Triplets
+    squared: tuple[Tensor, Tensor] | None
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,6 @@ class SemiHardMiner:
         if self.negatives == "all" and (self.fallback, self.positives) != ("drop", "every"):
             raise ValueError('negatives="all" goes with positives="every" and fallback="drop" only; choose another.')
 
-    @torch.no_grad()
     def __call__(
         self,
         embeddings: Tensor,
@@ -69,6 +77,13 @@ class SemiHardMiner:
         reference_labels: Tensor | None = None,
     ) -> Triplets:
         """Return the triplets of a batch, or of a batch against references."""
+        return self.mine(embeddings, labels, references, reference_labels).triplets
+
+    @torch.no_grad()
+    def mine(
+        self, embeddings: Tensor, labels: Tensor, references: Tensor | None, reference_labels: Tensor | None
+    ) -> Mined:
+        """Return the triplets, with the squared distances that mining measured, where it did."""
         labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
         search = Search(
             embeddings,
@@ -79,16 +94,27 @@ class SemiHardMiner:
             scratch_bytes=self.scratch_bytes,
         )
         if not search.possible:
-            return no_triplets(embeddings.device)
+            return Mined(no_triplets(embeddings.device), None)
         partners = chosen_partners(search.partners(), self.positives)
-        if self.negatives == "nearest":
-            found = nearest_in_window(search, partners, self.margin, self.unit)
-        else:
+        if self.negatives != "nearest":
             drawn = self.negatives == "random"
             found = window_triplets(search, partners, self.margin, self.unit, drawn=drawn, generator=self.generator)
+        else:
+            near = nearest_in_window(search, partners, self.margin, self.unit)
+            found = [mined.triplets for mined in near]
+            if self.fallback == "drop":
+                return in_order(near)
         if self.fallback == "farthest":
             found = [*found, *farthest_instead(search, partners, found)]
-        return ordered(found, several=self.negatives == "all")
+        return Mined(ordered(found, several=self.negatives == "all"), None)
+
+
+def in_order(parts: Sequence[Mined]) -> Mined:
+    """Join mined triplets with known distances, and order them."""
+    triplets = joined([part.triplets for part in parts])
+    order = their_order(triplets)
+    closer, farther = (torch.cat(column) for column in zip(*(part.squared or () for part in parts), strict=True))
+    return Mined(Triplets(*(column[order] for column in triplets)), (closer[order], farther[order]))
 
 
 def chosen_partners(partners: list[Partners], which: str) -> list[Partners]:
@@ -108,13 +134,13 @@ def chosen_partners(partners: list[Partners], which: str) -> list[Partners]:
     return [Partners(row, distance)]
 
 
-def nearest_in_window(search: Search, partners: list[Partners], margin: float, unit: str) -> list[Triplets]:
+def nearest_in_window(search: Search, partners: list[Partners], margin: float, unit: str) -> list[Mined]:
     """Return for each (anchor, partner) the nearest negative beyond the partner, if it is inside the window."""
     found = []
     for pair, near in zip(partners, search.nearest([pair.distance for pair in partners]), strict=True):
         closer, farther = search.squared_distance(pair.distance), near.distance - search.sides.offset
         inside = alive(pair) & (near.distance < NEVER) & (farther < upper_end(closer, margin, unit))
-        found.append(search.triplets(inside, pair, near.rank))
+        found.append(Mined(search.triplets(inside, pair, near.rank), (closer[inside], farther[inside])))
     return found
 
 

@@ -25,18 +25,34 @@ GATHER_BYTES = 2**19  # rows gathered at once: they stay in the second-level cac
 
 
 def pair_dots(
-    embeddings: Embeddings, references: References | None, anchor: RowNumbers, other: RowNumbers
+    embeddings: Embeddings,
+    references: References | None,
+    anchor: RowNumbers,
+    other: RowNumbers,
+    known: PairValues | None = None,
 ) -> PairValues:
-    """Return the dot product of each pair, summed in float32 for halves; without references, of embeddings alone."""
-    return _PairDots.apply(embeddings, references, anchor, other)  # pyright: ignore[reportReturnType]
+    """Return the dot product of each pair, summed in float32 for halves; without references, of embeddings alone.
+
+    known: the values, where mining has measured them already; then only the gradient is added.
+    """
+    return _PairDots.apply(embeddings, references, anchor, other, known)  # pyright: ignore[reportReturnType]
 
 
 class _PairDots(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, embeddings: Tensor, references: Tensor | None, anchor: Tensor, other: Tensor) -> Tensor:
+    def forward(
+        ctx: Any,
+        embeddings: Tensor,
+        references: Tensor | None,
+        anchor: Tensor,
+        other: Tensor,
+        known: Tensor | None,
+    ) -> Tensor:
         others = embeddings if references is None else references
         ctx.own = references is None
         ctx.save_for_backward(embeddings, others, anchor, other)
+        if known is not None:
+            return known.clone()
         dtype = working_dtype(embeddings.dtype, others.dtype)
         values = torch.empty(len(anchor), dtype=dtype, device=embeddings.device)
         step = max(1, GATHER_BYTES // (embeddings.shape[1] * dtype.itemsize))
@@ -59,7 +75,7 @@ class _PairDots(torch.autograd.Function):
             grad_embeddings = grad_embeddings.to(embeddings.dtype)
         if need_references:
             grad_references = weighted_sums(embeddings, other, anchor, grads[0], len(references)).to(references.dtype)
-        return grad_embeddings, grad_references, None, None
+        return grad_embeddings, grad_references, None, None, None
 
 
 def weighted_sums(rows: Tensor, into: Tensor, chosen: Tensor, weight: Tensor, size: int) -> Tensor:
