@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shadowmetric.ops.nearest_beyond import Runs
+from shadowmetric.ops.runs import Runs
 from shadowmetric.types import Labels, ReferenceLabels
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from shadowmetric.checks import check_batch, check_scratch
 from shadowmetric.mining.nearest import Search, alive
 from shadowmetric.mining.ordered import no_triplets, ordered
-from shadowmetric.ops.nearest_beyond import NEVER
+from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Triplets
 

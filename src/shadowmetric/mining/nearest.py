@@ -12,8 +12,9 @@ from torch import Tensor
 
 from shadowmetric.mining.classes import Classes, group_by_class, partner_columns, rows_with_partner
 from shadowmetric.ops.arg_min import Best, no_best, update_arg_min
-from shadowmetric.ops.nearest_beyond import BITS, NEVER, NO_FLOOR, Nearest, exclude, nearest_beyond, rectangles
+from shadowmetric.ops.nearest_beyond import BITS, NO_FLOOR, Nearest, nearest_beyond
 from shadowmetric.ops.rows import DistanceRows, squared_distance_rows, working_dtype
+from shadowmetric.ops.runs import NEVER, exclude, rectangles
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, Block, similarity_blocks
 from shadowmetric.types import Triplets
 

@@ -24,7 +24,7 @@ from shadowmetric.checks import check_batch, check_choice, check_margin, check_s
 from shadowmetric.mining.nearest import Partners, Search, alive
 from shadowmetric.mining.ordered import joined, no_triplets, ordered, their_order
 from shadowmetric.mining.window import UNITS, upper_end, window_triplets
-from shadowmetric.ops.nearest_beyond import NEVER
+from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Triplets
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.mining.nearest import Partners, Search, alive
-from shadowmetric.ops.nearest_beyond import exclude
+from shadowmetric.ops.runs import exclude
 from shadowmetric.ops.similarity_blocks import whole_row_blocks
 from shadowmetric.types import Triplets
 

@@ -20,8 +20,7 @@ Memory: the scratch, and for each floor its answer (value and rank).
 """
 
 import itertools
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -29,34 +28,13 @@ from torch import Tensor
 
 from shadowmetric.ops.arg_min import Readings, group_minima, no_best, update_readings
 from shadowmetric.ops.rows import Rows
-from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, Block, similarity_blocks
+from shadowmetric.ops.runs import NEVER, Runs, exclude
+from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, similarity_blocks
 
 NO_FLOOR = -1  # as bits: below every distance
-NEVER = torch.finfo(torch.float32).max  # the distance of what is excluded; the same number in float64
 
 FLOORS_AT_ONCE = 8  # whose answers are looked up together: fewer, larger operations
-RECTANGLES_ONE_BY_ONE = 32  # more are written at once, through the numbers of their entries
 BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
-
-
-class Runs(NamedTuple):
-    """Excluded rectangles: rows [row_start, row_stop) skip columns [start, stop). Ascending, as Python numbers.
-
-    The same for each row, as tensors: row i skips columns [starts[i], stops[i]).
-    """
-
-    row_start: Sequence[int]
-    row_stop: Sequence[int]
-    start: Sequence[int]
-    stop: Sequence[int]
-    starts: Tensor
-    stops: Tensor
-
-    def between(self, block: Block) -> range:
-        """Return the numbers of the rectangles that meet a block."""
-        begin = max(bisect_right(self.row_stop, block.top), bisect_right(self.stop, block.first))
-        end = min(bisect_left(self.row_start, block.bottom), bisect_left(self.start, block.last))
-        return range(begin, end)
 
 
 class Nearest(NamedTuple):
@@ -96,36 +74,6 @@ def nearest_beyond(
     distance = sweep.distances().view(left.dtype)
     sizes = [len(floor) for floor in floors]
     return [Nearest(*parts) for parts in zip(distance.split(sizes), sweep.best.rank.split(sizes), strict=True)]
-
-
-def exclude(block: Block, runs: Runs, value: float = NEVER) -> None:
-    """Write `value` over the excluded rectangles of a block."""
-    if len(runs.between(block)) > RECTANGLES_ONE_BY_ONE:
-        rows, columns = _entries(block, runs)
-        if len(rows) <= block.values.numel() // 16:
-            block.values[rows, columns] = value
-            return
-    for rows, columns in rectangles(block, runs):
-        block.values[rows, columns].fill_(value)
-
-
-def _entries(block: Block, runs: Runs) -> tuple[Tensor, Tensor]:
-    """Return the row and column, counted from the block's corner, of every excluded entry."""
-    skip = slice(block.top, block.bottom)
-    start, stop = ((end[skip] - block.first).clamp(0, block.last - block.first) for end in (runs.starts, runs.stops))
-    count = stop - start
-    rows = torch.arange(len(count), device=count.device).repeat_interleave(count)
-    before = count.cumsum(0) - count
-    return rows, torch.arange(len(rows), device=count.device) + (start - before)[rows]
-
-
-def rectangles(block: Block, runs: Runs) -> Iterator[tuple[slice, slice]]:
-    """Yield the rows and columns, counted from the block's corner, of each rectangle that meets the block."""
-    for run in runs.between(block):
-        yield (
-            slice(max(runs.row_start[run] - block.top, 0), runs.row_stop[run] - block.top),
-            slice(max(runs.start[run] - block.first, 0), runs.stop[run] - block.first),
-        )
 
 
 class _Sweep:

@@ -1,0 +1,92 @@
+"""Rectangles of a product that has been arranged by class: the rows of a class by the columns of that class.
+
+What must not be a negative, and what is relevant to a query, is a rectangle once both sides stand in
+class order. Few large rectangles are handled one by one as slices; many small ones at once, through the
+numbers of their entries.
+
+Memory: two int64 for each entry of a block that is handled by its number.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from shadowmetric.ops.similarity_blocks import Block
+
+NEVER = torch.finfo(torch.float32).max  # the distance of what is excluded; the same number in float64
+RECTANGLES_ONE_BY_ONE = 32  # more are handled at once, if their entries are a small share of the block
+
+
+class Runs(NamedTuple):
+    """Rectangles: rows [row_start, row_stop) meet columns [start, stop). Ascending, as Python numbers.
+
+    The same for each row, as tensors: row i meets columns [starts[i], stops[i]).
+    """
+
+    row_start: Sequence[int]
+    row_stop: Sequence[int]
+    start: Sequence[int]
+    stop: Sequence[int]
+    starts: Tensor
+    stops: Tensor
+
+    def between(self, block: Block) -> range:
+        """Return the numbers of the rectangles that meet a block."""
+        begin = max(bisect_right(self.row_stop, block.top), bisect_right(self.stop, block.first))
+        end = min(bisect_left(self.row_start, block.bottom), bisect_left(self.start, block.last))
+        return range(begin, end)
+
+
+def exclude(block: Block, runs: Runs, value: float = NEVER) -> None:
+    """Write `value` over the rectangles of a block."""
+    numbers = _entries_if_small(block, runs)
+    if numbers is not None:
+        block.values[numbers] = value
+        return
+    for rows, columns in rectangles(block, runs):
+        block.values[rows, columns].fill_(value)
+
+
+def take(block: Block, runs: Runs, out: Tensor, value: float) -> None:
+    """Move the entries of the rectangles to `out`, counted there from the start of their class; leave `value`.
+
+    out: (rows of the block, at least as many columns as the widest rectangle).
+    """
+    numbers = _entries_if_small(block, runs)
+    if numbers is not None:
+        rows, columns = numbers
+        start = runs.starts[block.top : block.bottom] - block.first
+        out[rows, columns - start[rows]] = block.values[rows, columns]
+        block.values[rows, columns] = value
+        return
+    for run, (rows, columns) in zip(runs.between(block), rectangles(block, runs), strict=True):
+        skipped = max(block.first - runs.start[run], 0)
+        part = block.values[rows, columns]
+        out[rows, skipped : skipped + part.shape[1]] = part
+        part.fill_(value)
+
+
+def rectangles(block: Block, runs: Runs) -> Iterator[tuple[slice, slice]]:
+    """Yield the rows and columns, counted from the block's corner, of each rectangle that meets the block."""
+    for run in runs.between(block):
+        yield (
+            slice(max(runs.row_start[run] - block.top, 0), runs.row_stop[run] - block.top),
+            slice(max(runs.start[run] - block.first, 0), runs.stop[run] - block.first),
+        )
+
+
+def _entries_if_small(block: Block, runs: Runs) -> tuple[Tensor, Tensor] | None:
+    """Return the row and column, counted from the block's corner, of every entry; None where slices are better."""
+    if len(runs.between(block)) <= RECTANGLES_ONE_BY_ONE:
+        return None
+    skip = slice(block.top, block.bottom)
+    start, stop = ((end[skip] - block.first).clamp(0, block.last - block.first) for end in (runs.starts, runs.stops))
+    count = stop - start
+    if int(count.sum()) > block.values.numel() // 16:
+        return None
+    rows = torch.arange(len(count), device=count.device).repeat_interleave(count)
+    before = count.cumsum(0) - count
+    return rows, torch.arange(len(rows), device=count.device) + (start - before)[rows]
