@@ -1,10 +1,11 @@
-"""Every miner and every loss as plain loops: the truth that the rest of the library is tested against.
+"""Every miner, loss and measure as plain loops: the truth that the rest of the library is tested against.
 
 How to read it. A miner is a function of (embeddings, labels) that returns row numbers, a list of (anchor, positive,
-negative). A loss is a function that returns one number, a 0-d tensor. Both are written straight from the definition,
-one pair or one triplet at a time, so that each can be checked by eye. Nothing here is fast: use at most 40 rows.
+negative). A loss is a function that returns one number, a 0-d tensor. A measure takes embeddings and labels, or what
+another measure found, and returns Python numbers. All are written straight from the definition, one pair or one
+triplet at a time, so that each can be checked by eye. Nothing here is fast: use at most 40 rows.
 
-Conventions, the same everywhere:
+Conventions of miners and losses:
 
     candidates    the rows of the batch except the anchor; with `references`, the reference rows instead, except a
                   row that equals the anchor and has its label: that is the anchor itself
@@ -14,11 +15,22 @@ Conventions, the same everywhere:
     ties          the smaller row number wins
     zero          a loss with nothing to average is 0 and still has the graph of the embeddings
 
-Miners need no gradient, so they compute with Python floats and exactly rounded sums: equal rows are then equally far,
-wherever they stand in memory. Losses compute with 0-d tensors, so that autograd gives the reference gradient.
+Conventions of measures:
+
+    similarity    the cosine, always on unit rows; a zero row has cosine 0 with every row, itself included
+    gallery       the rows that a query is compared with. Without one, leave one out: the gallery is the other queries.
+                  With one, every row of it counts, also a row that equals the query
+    relevant      the gallery items with the query's label; a query without any is a lone query, its ranks are []
+    ties          decided by similarity and label, never by row number, so the order of the gallery changes nothing
+    NaN           what has nothing to average, as any measure of a lone query
+
+Miners and measures need no gradient, so they compute with Python floats and exactly rounded sums: equal rows are then
+equally far, wherever they stand in memory. Losses compute with 0-d tensors, so that autograd gives the reference
+gradient.
 """
 
 import math
+from fractions import Fraction
 
 import torch
 from torch import Tensor
@@ -26,6 +38,8 @@ from torch import Tensor
 SHORTEST_ROW = 1e-12  # a shorter row is divided by this instead of by its length
 SMALLEST_SQUARE = 1e-16  # a smaller squared distance has this one's root, and no gradient
 COSINE_EDGE = 1e-7  # arccos has an infinite slope at -1 and 1; cosines stay this far inside
+DEAD_SHARE = 1e-3  # a dimension is dead if it deviates less than this share of the liveliest one
+COLLAPSED_VARIANCE = 1e-12  # rows are one point if no dimension varies more than this
 
 Triplet = tuple[int, int, int]
 
@@ -415,3 +429,257 @@ def arc_face(embeddings, labels, weights, *, scale=64.0, margin=0.5) -> Tensor:
             cosines[label] = torch.cos(theta) - margin * math.sin(margin)
         values.append(cross_entropy([scale * cosine for cosine in cosines], label))
     return reduced(values, embeddings)
+
+
+# Measures of retrieval
+
+
+def mean(values) -> float:
+    """Return the mean of numbers or truths, NaN if there are none."""
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+def cosines(query, gallery) -> list[list[float]]:
+    """Return cos(q, g) for each query q and gallery row g."""
+    gallery_rows = float_rows(gallery, normalize=True)
+    return [[float_dot(q, g) for g in gallery_rows] for q in float_rows(query, normalize=True)]
+
+
+def searched(query, query_labels, gallery=None, gallery_labels=None) -> list[list[tuple[float, int]]]:
+    """Return for each query the (similarity, label) of every gallery item, in the gallery's order."""
+    leave_one_out = gallery is None
+    if leave_one_out:
+        gallery, gallery_labels = query, query_labels
+    found = []
+    for q, similarity in enumerate(cosines(query, gallery)):
+        items = list(zip(similarity, gallery_labels.tolist(), strict=True))
+        found.append(items[:q] + items[q + 1 :] if leave_one_out else items)
+    return found
+
+
+def relevant_ranks(query, query_labels, gallery=None, gallery_labels=None) -> list[list[int]]:
+    """Return for each query the ranks of its relevant items, ascending.
+
+    The i-th best has rank i + the number of other-class items at least as similar: on a tie those come first.
+    """
+    ranks = []
+    found = searched(query, query_labels, gallery, gallery_labels)
+    for query_label, items in zip(query_labels.tolist(), found, strict=True):
+        relevant = sorted((similarity for similarity, label in items if label == query_label), reverse=True)
+        others = [similarity for similarity, label in items if label != query_label]
+        ranks.append([i + sum(other >= own for other in others) for i, own in enumerate(relevant, start=1)])
+    return ranks
+
+
+def recall_at(ranks: list[int], k: int) -> float:
+    """1 if any of the first k items is relevant, otherwise 0."""
+    return float(min(ranks) <= k) if ranks else math.nan
+
+
+def precision_at(ranks: list[int], k: int) -> float:
+    """The relevant share of the first k items; places that a small gallery leaves empty are not relevant."""
+    return sum(rank <= k for rank in ranks) / k if ranks else math.nan
+
+
+def r_precision(ranks: list[int]) -> float:
+    """The relevant share of the first R items, where R is how many are relevant."""
+    return mean([rank <= len(ranks) for rank in ranks])
+
+
+def map_at_r(ranks: list[int]) -> float:
+    """1/R * the sum of i / rank_i over the relevant items among the first R."""
+    return mean([i / rank if rank <= len(ranks) else 0 for i, rank in enumerate(ranks, start=1)])
+
+
+def reciprocal_rank(ranks: list[int]) -> float:
+    return 1 / min(ranks) if ranks else math.nan
+
+
+# Measures of classification
+
+
+def knn_predictions(query, query_labels, gallery=None, gallery_labels=None, *, k=5) -> list[int | None]:
+    """Return the label with most votes among each query's k nearest items; None if the gallery is empty.
+
+    Nearest by similarity, then by smaller label. Equal votes: the label that comes first in that order wins.
+    """
+    predictions = []
+    for items in searched(query, query_labels, gallery, gallery_labels):
+        nearest = sorted(items, key=lambda item: (-item[0], item[1]))[:k]
+        votes = [label for _, label in nearest]
+        predictions.append(max(votes, key=votes.count, default=None))  # max returns the first of equals
+    return predictions
+
+
+def macro_f1(labels: list[int], predictions: list[int | None]) -> float:
+    """Mean over the classes, true or predicted, of F1 = 2 right / (rows of the class + predictions of it)."""
+    classes = {*labels, *predictions} - {None}
+    scores = []
+    for c in classes:
+        right = sum(label == prediction == c for label, prediction in zip(labels, predictions, strict=True))
+        scores.append(2 * right / (labels.count(c) + predictions.count(c)))
+    return mean(scores)
+
+
+# Measures of clusters
+
+
+def row_distance(x: list[float], y: list[float], distance: str) -> float:
+    """Return |x - y|, |x - y|^2, or 1 - x.y, which rounding shall not make negative."""
+    difference = [left - right for left, right in zip(x, y, strict=True)]
+    squared = float_dot(difference, difference)
+    return {"euclidean": math.sqrt(squared), "squared": squared, "cosine": max(1 - float_dot(x, y), 0.0)}[distance]
+
+
+def silhouette_values(embeddings, labels, *, distance="euclidean") -> list[float]:
+    """(b - a) / max(a, b); a: mean distance to the others of the row's class, b: least mean distance to a class.
+
+    It is 0 for a class of one row and where max(a, b) = 0, and NaN everywhere if there is one class only.
+    """
+    rows, labels = float_rows(embeddings, normalize=True), labels.tolist()
+    values = []
+    for i, row in enumerate(rows):
+        by_class = {label: [] for label in labels}
+        for j, other in enumerate(rows):
+            if j != i:
+                by_class[labels[j]].append(row_distance(row, other, distance))
+        own_class = by_class.pop(labels[i])
+        a = mean(own_class)
+        b = min((mean(other_class) for other_class in by_class.values()), default=math.nan)
+        if own_class and by_class:
+            values.append((b - a) / max(a, b) if max(a, b) > 0 else 0.0)
+        else:
+            values.append(0.0 if by_class else math.nan)
+    return values
+
+
+def mutual_information_scores(labels, clusters) -> tuple[float, float]:
+    """Return (NMI, AMI), with H the mean of the two entropies: I / H and (I - E) / (H - E).
+
+    I is the mutual information, E its mean over all ways to deal the rows to classes and clusters of these sizes.
+    Both are 1 if there is nothing to tell apart: one class and one cluster, or each row its own class and cluster.
+    """
+    labels, clusters = torch.as_tensor(labels).tolist(), torch.as_tensor(clusters).tolist()
+    pairs = list(zip(labels, clusters, strict=True))
+    if len(set(labels)) == len(set(clusters)) and len(set(labels)) in (1, len(pairs)):
+        return 1.0, 1.0
+    informations, expectations = [], []
+    for label in set(labels):
+        for cluster in set(clusters):
+            sizes = labels.count(label), clusters.count(cluster), len(pairs)
+            informations.append(information(pairs.count((label, cluster)), *sizes))
+            expectations.append(expected_information(*sizes))
+    mutual, expected = math.fsum(informations), math.fsum(expectations)
+    entropies = (entropy(labels) + entropy(clusters)) / 2
+    return mutual / entropies, (mutual - expected) / (entropies - expected)
+
+
+def entropy(labels: list[int]) -> float:
+    shares = [labels.count(label) / len(labels) for label in set(labels)]
+    return -math.fsum(share * math.log(share) for share in shares)
+
+
+def information(shared: int, class_size: int, cluster_size: int, rows: int) -> float:
+    """What a class and a cluster with so many rows in common add to the mutual information."""
+    return shared / rows * math.log(shared * rows / (class_size * cluster_size)) if shared else 0.0
+
+
+def expected_information(class_size: int, cluster_size: int, rows: int) -> float:
+    """The same for a cluster drawn at random: the rows in common are then hypergeometric."""
+    terms = []
+    for shared in range(min(class_size, cluster_size) + 1):
+        ways = math.comb(class_size, shared) * math.comb(rows - class_size, cluster_size - shared)
+        terms.append(ways / math.comb(rows, cluster_size) * information(shared, class_size, cluster_size, rows))
+    return math.fsum(terms)
+
+
+# Measures of verification: a pair is genuine if its labels are equal, and accepted if similarity >= threshold
+
+
+def verification(query, query_labels, gallery=None, gallery_labels=None) -> tuple[list[float], list[float]]:
+    """Return the similarities of the genuine and of the impostor pairs; leaving one out, each pair counts once."""
+    genuine, impostor = [], []
+    found = searched(query, query_labels, gallery, gallery_labels)
+    for q, (query_label, items) in enumerate(zip(query_labels.tolist(), found, strict=True)):
+        for similarity, label in items[q:] if gallery is None else items:  # without q itself, row q + 1 is item q
+            (genuine if label == query_label else impostor).append(similarity)
+    return genuine, impostor
+
+
+def roc_auc(genuine: list[float], impostor: list[float]) -> float:
+    """P(genuine > impostor) + P(genuine = impostor) / 2."""
+    return mean([(high > low) + (high == low) / 2 for high in genuine for low in impostor])
+
+
+def accepted(similarities: list[float], threshold: float) -> float:
+    return mean([similarity >= threshold for similarity in similarities])
+
+
+def true_accepts(genuine: list[float], impostor: list[float], false_accept_rate: float) -> float:
+    """The largest accepted share of the genuine pairs with at most this share of the impostors; NaN without both."""
+    shares = [0.0] if genuine and impostor else [math.nan]  # a threshold above all accepts nothing
+    for threshold in genuine:
+        if accepted(impostor, threshold) <= false_accept_rate:
+            shares.append(accepted(genuine, threshold))
+    return max(shares)
+
+
+def equal_error(genuine: list[float], impostor: list[float]) -> tuple[float, float]:
+    """Return ((FAR + FRR) / 2, threshold) at the similarity with the least |FAR - FRR|, the smallest such.
+
+    FAR is the accepted share of the impostors, FRR the refused share of the genuine pairs. NaN without both kinds.
+    """
+    if not genuine or not impostor:
+        return math.nan, math.nan
+
+    def errors(threshold: float) -> tuple[Fraction, Fraction]:
+        false_accepts = sum(similarity >= threshold for similarity in impostor)
+        false_rejects = sum(similarity < threshold for similarity in genuine)
+        return Fraction(false_accepts, len(impostor)), Fraction(false_rejects, len(genuine))
+
+    def imbalance(threshold: float) -> Fraction:
+        far, frr = errors(threshold)
+        return abs(far - frr)
+
+    threshold = min(genuine + impostor, key=lambda similarity: (imbalance(similarity), similarity))
+    return float(sum(errors(threshold)) / 2), threshold
+
+
+# Measures of training
+
+
+def collapse(embeddings) -> dict:
+    """How the unit rows fill their space.
+
+    variance, mean_variance   of each dimension (population variance), and the mean of these
+    effective_rank            exp(entropy of p), p = singular values of the centred rows / their sum
+    dead_share                the share of dimensions that deviate less than 1e-3 of the one that deviates most
+    mean_cosine               over the pairs of different rows; NaN if there is one row
+
+    Where no variance is above 1e-12 the rows are one point: rank 0, all dimensions dead.
+    """
+    rows = float_rows(embeddings, normalize=True)
+    centred_columns = [[value - mean(column) for value in column] for column in zip(*rows, strict=True)]
+    variance = [mean([value**2 for value in column]) for column in centred_columns]
+    deviation = [math.sqrt(value) for value in variance]
+    is_point = max(variance) <= COLLAPSED_VARIANCE
+    singular = torch.linalg.svdvals(torch.tensor(centred_columns, dtype=torch.float64)).tolist()
+    shares = [value / math.fsum(singular) for value in singular if value > 0]
+    rank_entropy = -math.fsum(share * math.log(share) for share in shares if share > 0)
+    return {
+        "variance": variance,
+        "mean_variance": mean(variance),
+        "effective_rank": 0.0 if is_point else math.exp(rank_entropy),
+        "dead_share": mean([is_point or value < DEAD_SHARE * max(deviation) for value in deviation]),
+        "mean_cosine": mean([float_dot(x, y) for i, x in enumerate(rows) for y in rows[:i]]),
+    }
+
+
+def convergence_epoch(recalls, tolerance=0.005) -> int:
+    """Return the first epoch, numbered from 1, after which the best recall rises by less than the tolerance."""
+    if not recalls or any(math.isnan(recall) for recall in recalls):
+        raise ValueError(f"recalls are one number for each epoch, not {recalls!r}")
+    for epoch in range(1, len(recalls)):
+        if max(recalls[epoch:]) - max(recalls[:epoch]) < tolerance:
+            return epoch
+    return len(recalls)

@@ -14,6 +14,7 @@ from shadowmetric.types import Triplets
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
+NUMBERS_AT_ONCE = 2**20  # of rows that are looked through
 LONGEST_ROW = 1e18  # products of two such lengths are still finite in float32
 
 
@@ -134,17 +135,21 @@ def check_triplets(
 
 
 def _check_finite(rows: Tensor, name: str) -> None:
-    lengths = torch.linalg.vector_norm(rows, dim=1, dtype=torch.promote_types(rows.dtype, torch.float32))
-    if lengths.max() < LONGEST_ROW:  # false for NaN too
+    dtype = torch.promote_types(rows.dtype, torch.float32)
+    some = max(1, NUMBERS_AT_ONCE // rows.shape[1])  # a norm in another type copies its rows
+    longest = torch.stack([torch.linalg.vector_norm(part, dim=1, dtype=dtype).max() for part in rows.split(some)])
+    if longest.max() < LONGEST_ROW:  # false for NaN too
         return
-    bad = (~torch.isfinite(rows).all(dim=1)).nonzero()
+    bad = torch.cat([~torch.isfinite(part).all(dim=1) for part in rows.split(some)]).nonzero()
     if len(bad):
         raise ValueError(
             f"{name} has {len(bad)} rows that are not finite, the first is row {int(bad[0])}; "
             "look for a division by zero, a learning rate too high or an overflow in half precision."
         )
+    part = int(longest.argmax())
+    row = part * some + int(torch.linalg.vector_norm(rows.split(some)[part], dim=1, dtype=dtype).argmax())
     raise ValueError(
-        f"{name} has a row of length {float(lengths.max()):.2g}, row {int(lengths.argmax())}; "
+        f"{name} has a row of length {float(longest.max()):.2g}, row {row}; "
         f"lengths must stay below {LONGEST_ROW:.0e}: scale the rows down."
     )
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+CONVERTED_AT_ONCE = 2**20  # numbers
 SHORTEST_ROW = 1e-12  # a zero row has no direction; dividing by this keeps it zero
 
 
@@ -26,7 +27,11 @@ def working_dtype(*dtypes: torch.dtype) -> torch.dtype:
 
 def row_lengths_of(source: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """Return the length of each row in working precision, without a graph; no copy of the rows."""
-    return torch.linalg.vector_norm(source.detach(), dim=1, dtype=dtype or working_dtype(source.dtype))
+    dtype = dtype or working_dtype(source.dtype)
+    if dtype == source.dtype:
+        return torch.linalg.vector_norm(source.detach(), dim=1)
+    some = max(1, CONVERTED_AT_ONCE // source.shape[1])  # a norm in another type copies its rows
+    return torch.cat([torch.linalg.vector_norm(part, dim=1, dtype=dtype) for part in source.detach().split(some)])
 
 
 class Rows:
@@ -79,9 +84,9 @@ class Rows:
         return rows
 
 
-def unit_rows(source: Tensor, order: Tensor | None = None) -> Rows:
+def unit_rows(source: Tensor, order: Tensor | None = None, dtype: torch.dtype | None = None) -> Rows:
     """Return rows of length 1 (zero rows stay zero)."""
-    return Rows(source, order=order, divisor=row_lengths_of(source).clamp_min(SHORTEST_ROW))
+    return Rows(source, order=order, divisor=row_lengths_of(source, dtype).clamp_min(SHORTEST_ROW), dtype=dtype)
 
 
 class DistanceRows(NamedTuple):

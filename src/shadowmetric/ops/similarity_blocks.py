@@ -22,6 +22,7 @@ LONGEST_SIDE = 1536  # larger blocks leave the cache, smaller ones cost more cal
 SHORTEST_SIDE = 8  # below this BLAS takes other kernels, which round equal rows differently
 
 Reach = Callable[[int, int], tuple[int, int]]
+Progress = Callable[[float], None]  # told the share that is done, after each block
 
 
 class Block(NamedTuple):
@@ -43,24 +44,31 @@ def similarity_blocks(
     temporaries: float = 0.0,
     longest_side: int = LONGEST_SIDE,
     widths: int = 1,
+    width: int | None = None,
     least: float | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[Block]:
     """Yield blocks that cover the product, or for each rows [top, bottom) only the columns of reach(top, bottom).
 
     With reach = lambda top, bottom: (top, len(right)) the blocks are the upper triangle of a
-    symmetric product, and every block on the diagonal is square. A block is at most `widths` sides wide.
+    symmetric product, and every block on the diagonal is square. A block is at most `widths` sides wide,
+    or has about `width` columns and as many rows as then fit into the scratch.
     least: raise smaller entries to this, for products that only rounding makes smaller.
     """
     side = min(longest_side, square_side(left, scratch_bytes, temporaries))
-    height = even(len(left), side)
+    height, widest = side, widths * side
+    if width is not None:
+        widest = max(side, min(width, widest_beside(left, scratch_bytes)))
+        height = rows_beside(widest, left, scratch_bytes, temporaries)
+    height = even(len(left), height)
+    spans = [_span(top, min(top + height, len(left)), len(right), reach) for top in range(0, len(left), height)]
+    done, area = 0, sum((bottom - top) * (end - begin) for top, bottom, begin, end in spans)
     values = torch.empty(0, device=left.source.device, dtype=left.dtype)
-    for top in range(0, len(left), height):
-        bottom = min(top + height, len(left))
-        begin, end = (0, len(right)) if reach is None else reach(top, bottom)
+    for top, bottom, begin, end in spans:
         rows = _thick(left.load(top, bottom))
-        width = height if len(left) == len(right) and widths == 1 else even(end - begin, widths * side)
-        for first in range(begin, end, width):
-            last = min(first + width, end)
+        wide = height if len(left) == len(right) and widest == side else even(end - begin, widest)
+        for first in range(begin, end, wide):
+            last = min(first + wide, end)
             columns = _thick(right.load(first, last))
             if values.numel() < len(rows) * len(columns):
                 values = values.new_empty(len(rows) * len(columns))
@@ -68,6 +76,14 @@ def similarity_blocks(
             torch.mm(rows, columns.T, out=block)
             block = block[: bottom - top, : last - first]
             yield Block(top, bottom, first, last, block if least is None else block.clamp_min_(least))
+            done += block.numel()
+            if progress is not None:
+                progress(done / area)
+
+
+def _span(top: int, bottom: int, columns: int, reach: Reach | None) -> tuple[int, int, int, int]:
+    """Return the rows of a block, and the columns that it reaches."""
+    return top, bottom, *((0, columns) if reach is None else reach(top, bottom))
 
 
 def whole_row_blocks(
@@ -135,3 +151,14 @@ def whole_rows(columns: int, left: Rows, scratch_bytes: int, temporaries: float)
     """Return how many whole rows, with temporaries and loaded rows, fit into three quarters of the scratch."""
     numbers = 0.75 * scratch_bytes / left.dtype.itemsize
     return max(SHORTEST_SIDE, min(LONGEST_SIDE, int(numbers / (columns * (1.0 + temporaries) + 2 * left.width))))
+
+
+def rows_beside(columns: int, left: Rows, scratch_bytes: int, temporaries: float) -> int:
+    """Return how many rows, each with its block entries and temporaries, fit beside so many loaded columns."""
+    numbers = scratch_bytes / left.dtype.itemsize - 2 * columns * left.width
+    return max(SHORTEST_SIDE, min(LONGEST_SIDE, int(numbers / (columns * (1.0 + temporaries) + 2 * left.width))))
+
+
+def widest_beside(left: Rows, scratch_bytes: int) -> int:
+    """Return how many columns may be loaded so that they take no more than half of the scratch."""
+    return int(scratch_bytes / left.dtype.itemsize / (4 * left.width))

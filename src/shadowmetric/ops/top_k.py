@@ -11,27 +11,44 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from shadowmetric.ops.largest import largest_places
 from shadowmetric.ops.rows import Rows
-from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, similarity_blocks
+from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, Progress, similarity_blocks
+
+WIDTH = 16384  # columns at once: many enough that finding the best of a block costs little beside making it
 
 
 class Neighbours(NamedTuple):
     """For each row its most similar references, best first."""
 
-    similarity: Tensor  # (rows, k)
+    similarity: Tensor  # (rows, k); -inf where there is none
     row: Tensor  # (rows, k) int64, of the references
 
 
-def top_k(left: Rows, right: Rows, k: int, *, scratch_bytes: int = SCRATCH_BYTES) -> Neighbours:
-    """Return the k references with the largest product for each row; k at most the number of references."""
+def top_k(
+    left: Rows,
+    right: Rows,
+    k: int,
+    *,
+    own: Tensor | None = None,
+    scratch_bytes: int = SCRATCH_BYTES,
+    progress: Progress | None = None,
+) -> Neighbours:
+    """Return the k references with the largest product for each row; k at most the number of references.
+
+    own: for each row a reference that is left out, or -1.
+    """
     k = min(k, len(right))
     device = left.source.device
     similarity = torch.full((len(left), k), float("-inf"), dtype=left.dtype, device=device)
     index = torch.full((len(left), k), len(right), dtype=torch.int64, device=device)
-    for top, bottom, first, last, values in similarity_blocks(
-        left, right, scratch_bytes=scratch_bytes, temporaries=8.0
+    width = min(len(right), max(WIDTH, 8 * k))
+    for top, bottom, first, _, values in similarity_blocks(
+        left, right, scratch_bytes=scratch_bytes, width=width, temporaries=2.0, progress=progress
     ):
-        found = _block_top(values, min(k, last - first))
+        if own is not None:
+            leave_out(values, own[top:bottom] - first)
+        found = largest_places(values, k)
         joined = torch.cat([similarity[top:bottom], values.gather(1, found)], 1)
         numbers = torch.cat([index[top:bottom], found + first], 1)
         best = torch.argsort(joined, dim=1, descending=True, stable=True)[:, :k]  # earlier blocks come first
@@ -39,12 +56,7 @@ def top_k(left: Rows, right: Rows, k: int, *, scratch_bytes: int = SCRATCH_BYTES
     return Neighbours(similarity, index)
 
 
-def _block_top(values: Tensor, k: int) -> Tensor:
-    """Return the columns of the k largest entries of each row, best first, ties to the smaller column."""
-    least = values.topk(k, dim=1).values[:, -1:]  # the k-th largest: what is above it is in, ties with it compete
-    above, level = values > least, values == least
-    room = k - above.sum(1, keepdim=True)
-    chosen = above | (level & (level.cumsum(1, dtype=torch.int32) <= room))
-    columns = chosen.nonzero()[:, 1].view(len(values), k)  # ascending in each row
-    order = torch.argsort(values.gather(1, columns), dim=1, descending=True, stable=True)
-    return columns.gather(1, order)
+def leave_out(values: Tensor, column: Tensor) -> None:
+    """Write -inf at one column of each row, where there is such a column."""
+    inside = ((column >= 0) & (column < values.shape[1])).nonzero()[:, 0]
+    values[inside, column[inside]] = float("-inf")

@@ -1,0 +1,1 @@
+"""Measures of embeddings and labels, one per file."""

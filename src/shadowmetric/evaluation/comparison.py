@@ -1,0 +1,91 @@
+"""Queries and gallery in class order, by cosine: what is relevant to a query is a run of columns.
+
+Protocols, all of them this one comparison:
+
+    leave-one-out     the set is its own gallery; a query is never its own neighbour (`own`)
+    some queries      a sample of the set against all of it, likewise
+    query, gallery    two sets (In-Shop; a test set against the training gallery); nothing is left out
+
+A relevant item is one of the query's class, other than the query itself. A lone query has none.
+
+Memory: a few int64 for each row, and a copy of the unit rows of either side if it fits into the scratch;
+otherwise blocks are read from where the rows are, which may be a memory-mapped file (fastest if its rows
+stand in class order already).
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from shadowmetric.mining.classes import group_by_class
+from shadowmetric.ops.rows import Rows, unit_rows, working_dtype
+from shadowmetric.ops.runs import Runs
+
+
+class Sets(NamedTuple):
+    """What is compared, as it came."""
+
+    query: Tensor  # (queries, dim)
+    labels: Tensor  # (queries,) int64
+    gallery: Tensor  # (gallery, dim)
+    gallery_labels: Tensor  # (gallery,) int64
+    own: Tensor | None  # (queries,) the gallery row that is the query itself; None for two sets
+
+    def some(self, chosen: Tensor) -> "Sets":
+        """Return the same with some of the queries."""
+        own = None if self.own is None else self.own[chosen]
+        return self._replace(query=self.query[chosen], labels=self.labels[chosen], own=own)
+
+
+class Comparison(NamedTuple):
+    """Both sides arranged by class, the largest class of the gallery first."""
+
+    query: Rows
+    gallery: Rows
+    order: Tensor  # (queries,) the query at each row
+    start: Tensor  # (queries,) first column of the query's class
+    own: Tensor  # (queries,) the column of the query itself, or -1
+    relevant: Tensor  # (queries,) how many relevant items; never increases
+    runs: Runs  # the rectangles of equal class, queries themselves included
+
+
+def compare(sets: Sets, scratch_bytes: int) -> Comparison:
+    """Arrange both sides."""
+    classes = group_by_class(sets.labels, sets.gallery_labels)
+    own = torch.full_like(classes.order, -1)
+    if sets.own is not None:
+        column = torch.empty_like(classes.reference_order)
+        column[classes.reference_order] = torch.arange(len(column), device=column.device)
+        own = column[sets.own[classes.order]]
+    dtype = working_dtype(sets.query.dtype, sets.gallery.dtype)
+    return Comparison(
+        unit_rows(sets.query, classes.order, dtype).made_whole(scratch_bytes),
+        unit_rows(sets.gallery, classes.reference_order, dtype).made_whole(scratch_bytes),
+        classes.order,
+        classes.start,
+        own,
+        classes.size - (own >= 0).long(),
+        classes.runs,
+    )
+
+
+def in_order_of_queries(values: Tensor, order: Tensor) -> Tensor:
+    """Return values given by arranged row as values by query."""
+    return torch.empty_like(values).index_copy_(0, order, values)
+
+
+def relevant_counts(sets: Sets) -> Tensor:
+    """Return for each query how many relevant items it has."""
+    known, place = torch.unique(torch.cat([sets.labels, sets.gallery_labels]), return_inverse=True)
+    counts = torch.bincount(place[len(sets.labels) :], minlength=len(known))
+    return counts[place[: len(sets.labels)]] - int(sets.own is not None)
+
+
+def unit_pair(sets: Sets, order: Tensor, scratch_bytes: int) -> tuple[Rows, Rows]:
+    """Return the queries as they stand and the gallery in an order of its own."""
+    dtype = working_dtype(sets.query.dtype, sets.gallery.dtype)
+    return (
+        unit_rows(sets.query, dtype=dtype).made_whole(scratch_bytes),
+        unit_rows(sets.gallery, order, dtype).made_whole(scratch_bytes),
+    )

@@ -1,0 +1,233 @@
+"""Verification: are two rows of one class? Accept the pair if its cosine is at least a threshold.
+
+A pair is genuine if its labels are equal, an impostor if not. For a threshold t
+
+    FAR(t) = share of the impostors with cosine >= t      (false accepts)
+    FRR(t) = share of the genuine pairs with cosine < t   (false rejects), TAR(t) = 1 - FRR(t)
+
+    roc_auc               P(genuine > impostor) + P(genuine = impostor) / 2
+    true_accepts[f]       the largest TAR(t) with FAR(t) <= f
+    equal_error_rate      (FAR + FRR) / 2 where |FAR - FRR| is least, at the smallest such threshold
+
+Naive program: the sorted cosines of all pairs. Here pairs are counted in two histograms, a block of the product
+at a time. Cosines are compared in steps of 2^-19, each rounded to the nearest step, and `roc_auc_error` says how
+much that can matter.
+
+The entries of unit rows are rounded to multiples of 2^-25, so that every sum of their products is exact in float64,
+in whatever order it is made. A cosine is off by about 1e-8, far less than a step; in return no figure depends on
+the size of the blocks, the order of the rows, the device or its matrix product. (In float32, and in float64 without
+the grid, it would: BLAS sums rows of 512 numbers differently in small blocks.) Only a device that has no float64, MPS,
+sums in float32.
+
+Rows are arranged by class, so that few blocks hold genuine pairs and have to compare labels.
+
+Memory: the scratch, 16 MB of histograms and about twice as much to read them; a few numbers for each row. Rows are
+read a block at a time, so a memory-mapped file stays on disk. Time: the product in float64, and about 4 ns a pair.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from shadowmetric.checks import check_labels, check_rows, check_scratch
+from shadowmetric.evaluation.accept_curve import AcceptCurve, roc_auc, tied_share
+from shadowmetric.ops.rows import SHORTEST_ROW, Rows, row_lengths_of
+from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, Block, Progress, similarity_blocks
+
+STEPS = 2**19  # of the cosine between 0 and 1
+BINS = 2 * STEPS + 1  # the multiples of a step from -1 to 1
+GRID = 2**25  # of the entries of unit rows: sums of products need 25 + 25 binary places, and float64 has 52
+NOT_A_PAIR = 0  # the bin of entries that do not count; the cosine -1 has bin 1
+GENUINE = BINS + 1  # how much further the bins of genuine pairs lie
+
+
+@dataclass(frozen=True)
+class Verification:
+    """How well one threshold tells genuine pairs from impostors. NaN where one kind of pair is missing."""
+
+    genuine_pairs: int
+    impostor_pairs: int
+    roc_auc: float
+    roc_auc_error: float
+    """The most that steps of 2^-19 can have moved roc_auc: half the share of (genuine, impostor) in one step."""
+    equal_error_rate: float
+    equal_error_threshold: float
+    true_accepts: dict[float, float]
+    """For each false accept rate the largest true accept rate."""
+    thresholds: dict[float, float]
+    """For each false accept rate its threshold: half a step below the lowest accepted cosine."""
+
+
+def verification(
+    embeddings: Tensor,
+    labels: Tensor,
+    *,
+    gallery: Tensor | None = None,
+    gallery_labels: Tensor | None = None,
+    own: Tensor | None = None,
+    false_accept_rates: Sequence[float] = (0.1, 0.01, 0.001, 0.0001),
+    scratch_bytes: int = SCRATCH_BYTES,
+    progress: Progress | None = None,
+) -> Verification:
+    """Return the figures of all pairs: each two rows once, or each row with each row of the gallery.
+
+    own: (batch,) int64, for each row the gallery row that is the row itself and no pair with it, or -1.
+    progress: told the share that is done, after each block.
+
+    A false accept rate f can be measured only with 1 / f impostors or more: where f * impostor_pairs < 1 the threshold
+    admits no impostor at all. Where then, or at any f, no genuine pair is accepted either, the threshold lies above
+    the highest impostor, and refuses everything.
+    """
+    check_scratch(scratch_bytes)
+    _check_rates(false_accept_rates)
+    _check_rows(embeddings, gallery, gallery_labels, own)
+    labels = check_labels(labels, embeddings)
+    rows = _Arranged(embeddings, labels, scale=STEPS / GRID**2, offset=STEPS + 1.5)
+    if gallery is None or gallery_labels is None:
+        columns = _Arranged(embeddings, labels)
+    else:
+        columns = _Arranged(gallery, check_labels(gallery_labels, gallery, "gallery_labels", "gallery"))
+    own_column = None if own is None else columns.places(own)[rows.arrangement]
+    counts = _Counts(embeddings.device)
+    blocks = similarity_blocks(
+        rows,
+        columns,
+        scratch_bytes=scratch_bytes,
+        reach=(lambda top, _: (top, len(columns))) if gallery is None else None,
+        temporaries=1.25,
+        progress=progress,
+    )
+    for block in blocks:
+        index = counts.index_of(block)
+        if rows.shares_class(columns, block):
+            same = rows.labels[block.top : block.bottom, None] == columns.labels[block.first : block.last]
+            index.add_(same, alpha=GENUINE)
+        if gallery is None and block.first == block.top:
+            index.triu_(1)
+        if own_column is not None:
+            _leave_out(index, own_column[block.top : block.bottom] - block.first)
+        counts.add(index)
+    return _figures(*counts.genuine_and_impostor(), false_accept_rates)
+
+
+class _Arranged(Rows):
+    """Unit rows arranged by class, their entries multiples of 1 / GRID, times GRID.
+
+    The product of left rows (scale = STEPS / GRID^2, offset) and right rows is cosine * STEPS + offset.
+    """
+
+    def __init__(self, source: Tensor, labels: Tensor, *, scale: float = 1.0, offset: float = 1.0):
+        dtype = torch.float32 if source.device.type == "mps" else torch.float64
+        lengths = row_lengths_of(source, dtype).clamp_min_(SHORTEST_ROW)
+        self.labels, self.arrangement = torch.sort(labels, stable=True)
+        self.labels_at_hand = self.labels.cpu()
+        self.scale = scale
+        tail = torch.full_like(lengths, offset / scale)
+        super().__init__(source, order=self.arrangement, divisor=lengths / GRID, tail=(tail,), dtype=dtype)
+
+    def load(self, start: int, stop: int) -> Tensor:
+        """Return rows start to stop of the arrangement; valid until the next call."""
+        return super().load(start, stop).round_().mul_(self.scale)
+
+    def places(self, numbers: Tensor) -> Tensor:
+        """Return where some rows stand in the arrangement; -1 for -1."""
+        place = torch.empty_like(self.arrangement)
+        place[self.arrangement] = torch.arange(len(place), device=place.device)
+        return torch.where(numbers < 0, -1, place[numbers.clamp_min(0)])
+
+    def shares_class(self, columns: "_Arranged", block: Block) -> bool:
+        """Return whether a block may hold genuine pairs."""
+        mine, theirs = self.labels_at_hand, columns.labels_at_hand
+        return bool(mine[block.top] <= theirs[block.last - 1] and theirs[block.first] <= mine[block.bottom - 1])
+
+
+class _Counts:
+    """How many pairs of each kind have each cosine."""
+
+    def __init__(self, device: torch.device):
+        self.counts = torch.zeros(GENUINE + BINS + 1, dtype=torch.int64, device=device)
+        self.one = torch.ones(1, dtype=torch.int64, device=device)
+        self.index = torch.empty(0, dtype=torch.int32, device=device)
+
+    def index_of(self, block: Block) -> Tensor:
+        """Return the bin of each entry of a block; valid until the next call."""
+        size = block.values.numel()
+        if len(self.index) < size:
+            self.index = self.index.new_empty(size)
+        return self.index[:size].view(block.values.shape).copy_(block.values)
+
+    def add(self, index: Tensor) -> None:
+        """Count the entries of a block."""
+        self.counts.index_add_(0, index.view(-1), self.one.expand(index.numel()))
+
+    def genuine_and_impostor(self) -> tuple[Tensor, Tensor]:
+        """Return both histograms, on the CPU."""
+        counts = self.counts.cpu()
+        return counts[GENUINE + 1 :], counts[1:GENUINE]
+
+
+def _leave_out(index: Tensor, column: Tensor) -> None:
+    """Let one column of each row be no pair, where the block has that column."""
+    inside = ((column >= 0) & (column < index.shape[1])).nonzero()[:, 0]
+    index[inside, column[inside]] = NOT_A_PAIR
+
+
+def _figures(genuine: Tensor, impostor: Tensor, rates: Sequence[float]) -> Verification:
+    """Read the figures from the two histograms."""
+    pairs, impostors = int(genuine.sum()), int(impostor.sum())
+    if not pairs or not impostors:
+        none = dict.fromkeys(rates, math.nan)
+        return Verification(pairs, impostors, math.nan, math.nan, math.nan, math.nan, none, dict(none))
+    curve = AcceptCurve(genuine, impostor)
+    points = {rate: curve.at_rate(rate) for rate in rates}
+    equal_error = curve.equal_error()
+    return Verification(
+        genuine_pairs=pairs,
+        impostor_pairs=impostors,
+        roc_auc=roc_auc(genuine, impostor),
+        roc_auc_error=tied_share(genuine, impostor) / 2,
+        equal_error_rate=equal_error.share,
+        equal_error_threshold=_lower_edge(equal_error.bin_number),
+        true_accepts={rate: point.share for rate, point in points.items()},
+        thresholds={rate: _lower_edge(point.bin_number) for rate, point in points.items()},
+    )
+
+
+def _lower_edge(bin_number: int) -> float:
+    """Return the cosine at which a bin begins."""
+    return (bin_number - STEPS - 0.5) / STEPS
+
+
+def _check_rates(rates: Sequence[float]) -> None:
+    for rate in rates:
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
+            raise ValueError(f"a false accept rate is {rate!r}; it must be a share from 0 to 1, such as 0.001.")
+
+
+def _check_rows(embeddings: Tensor, gallery: Tensor | None, gallery_labels: Tensor | None, own: Tensor | None) -> None:
+    check_rows(embeddings)
+    if (gallery is None) != (gallery_labels is None):
+        given, missing = ("gallery", "gallery_labels")[:: 1 if gallery_labels is None else -1]
+        raise ValueError(f"{given} was given without {missing}; pass both or neither.")
+    if gallery is None:
+        if own is not None:
+            raise ValueError("own was given without a gallery; it names gallery rows, so pass both or neither.")
+        return
+    check_rows(gallery, "gallery")
+    if gallery.shape[1] != embeddings.shape[1]:
+        raise ValueError(
+            f"gallery has rows of {gallery.shape[1]} numbers and embeddings of {embeddings.shape[1]}; they must match."
+        )
+    if gallery.device != embeddings.device:
+        raise ValueError(
+            f"gallery is on {gallery.device} and embeddings on {embeddings.device}; move one to the other."
+        )
+    if own is None:
+        return
+    check_labels(own, embeddings, "own")
+    if not -1 <= int(own.min()) <= int(own.max()) < len(gallery):
+        wrong = int(own.min()) if int(own.min()) < -1 else int(own.max())
+        raise ValueError(f"own names row {wrong}; the gallery's rows are 0 to {len(gallery) - 1}, and -1 is none.")
