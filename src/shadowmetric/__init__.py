@@ -3,10 +3,14 @@
     import shadowmetric as sm
     loss = sm.ShadowLoss(margin=0.2)           # unit rows and semi-hard mining
     loss(embeddings, labels).backward()        # no (batch, batch) tensor, ever
+    sm.evaluate(embeddings, labels).map_at_r   # nor any (queries, gallery) one
 
-Losses and miners need torch alone; nothing else is imported here.
+Losses, miners and measures need torch alone; nothing else is imported here.
 """
 
+from shadowmetric.evaluation import Scores as Scores
+from shadowmetric.evaluation import convergence_epoch as convergence_epoch
+from shadowmetric.evaluation import evaluate as evaluate
 from shadowmetric.losses import AngularLoss as AngularLoss
 from shadowmetric.losses import AngularTripletLoss as AngularTripletLoss
 from shadowmetric.losses import ArcFaceLoss as ArcFaceLoss

@@ -61,8 +61,8 @@ def bootstrap_interval(
     origin = min(max(0.0, float(values.min())), float(values.max()))  # the point of the values' range nearest to 0
     units, unit = whole_units(values - origin, float((values - origin).abs().max()), queries)
     blocks = resampled(lambda drawn: look_up(units, drawn).sum(dim=1), queries, resamples, seed, scratch_bytes)
-    means = origin + torch.cat(list(blocks)).double() * unit / queries
-    return _interval(origin + int(units.sum()) * unit / queries, means, level, queries)
+    means = origin + torch.cat(list(blocks)).double() / queries * unit
+    return _interval(origin + int(units.sum()) / queries * unit, means, level, queries)
 
 
 def macro_f1_interval(
@@ -201,4 +201,4 @@ def _macro_f1(cells: _Cells, counts: Tensor) -> Tensor:
     occurrences = running.diff(dim=1)  # (resamples, classes)
     f1 = 2 * counts[:, cells.right].double() / occurrences.clamp_min(1)
     units, unit = whole_units(f1, 1.0, len(cells.right))
-    return units.sum(dim=1).double() * unit / (occurrences > 0).sum(dim=1)
+    return units.sum(dim=1).double() / (occurrences > 0).sum(dim=1) * unit

@@ -1,4 +1,4 @@
-"""Queries and gallery in class order, by cosine: what is relevant to a query is a run of columns.
+"""Queries and gallery in class order, by exact cosine: what is relevant to a query is a run of columns.
 
 Protocols, all of them this one comparison:
 
@@ -8,9 +8,9 @@ Protocols, all of them this one comparison:
 
 A relevant item is one of the query's class, other than the query itself. A lone query has none.
 
-Memory: a few int64 for each row, and a copy of the unit rows of either side if it fits into the scratch;
-otherwise blocks are read from where the rows are, which may be a memory-mapped file (fastest if its rows
-stand in class order already).
+Memory: a few int64 for each row, and a copy of the gallery's unit rows if it fits into the scratch; otherwise
+blocks are read from where the rows are, which may be a memory-mapped file (fastest if its rows stand in class
+order already).
 """
 
 from typing import NamedTuple
@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from shadowmetric.mining.classes import group_by_class
-from shadowmetric.ops.rows import Rows, unit_rows, working_dtype
+from shadowmetric.ops.exact_rows import ExactUnitRows
+from shadowmetric.ops.rows import Rows
 from shadowmetric.ops.runs import Runs
 
 
@@ -58,10 +59,9 @@ def compare(sets: Sets, scratch_bytes: int) -> Comparison:
         column = torch.empty_like(classes.reference_order)
         column[classes.reference_order] = torch.arange(len(column), device=column.device)
         own = column[sets.own[classes.order]]
-    dtype = working_dtype(sets.query.dtype, sets.gallery.dtype)
     return Comparison(
-        unit_rows(sets.query, classes.order, dtype).made_whole(scratch_bytes),
-        unit_rows(sets.gallery, classes.reference_order, dtype).made_whole(scratch_bytes),
+        ExactUnitRows(sets.query, classes.order),
+        ExactUnitRows(sets.gallery, classes.reference_order).made_whole(scratch_bytes),
         classes.order,
         classes.start,
         own,
@@ -80,12 +80,3 @@ def relevant_counts(sets: Sets) -> Tensor:
     known, place = torch.unique(torch.cat([sets.labels, sets.gallery_labels]), return_inverse=True)
     counts = torch.bincount(place[len(sets.labels) :], minlength=len(known))
     return counts[place[: len(sets.labels)]] - int(sets.own is not None)
-
-
-def unit_pair(sets: Sets, order: Tensor, scratch_bytes: int) -> tuple[Rows, Rows]:
-    """Return the queries as they stand and the gallery in an order of its own."""
-    dtype = working_dtype(sets.query.dtype, sets.gallery.dtype)
-    return (
-        unit_rows(sets.query, dtype=dtype).made_whole(scratch_bytes),
-        unit_rows(sets.gallery, order, dtype).made_whole(scratch_bytes),
-    )

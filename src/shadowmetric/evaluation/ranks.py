@@ -3,7 +3,8 @@
     rank of the i-th best relevant item = i + number of other-class items that are at least as similar
 
 This is the tie rule: among equal similarities, items of other classes come first. So neither the order of
-the gallery nor duplicates in it can lift a score, and no tie is decided by chance.
+the gallery nor duplicates in it can lift a score, and no tie is decided by chance: similarities are exact
+(`ops/exact_rows`), so equal rows are equally similar.
 
 How: the similarities of a query to its relevant items are a run of columns; they are moved out and sorted.
 Of the others only the `limit` largest matter, since no measure asks for ranks beyond

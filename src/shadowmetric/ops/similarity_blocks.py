@@ -83,7 +83,8 @@ def similarity_blocks(
 
 def _span(top: int, bottom: int, columns: int, reach: Reach | None) -> tuple[int, int, int, int]:
     """Return the rows of a block, and the columns that it reaches."""
-    return top, bottom, *((0, columns) if reach is None else reach(top, bottom))
+    begin, end = (0, columns) if reach is None else reach(top, bottom)
+    return top, bottom, begin, end
 
 
 def whole_row_blocks(
