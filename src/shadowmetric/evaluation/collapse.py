@@ -68,7 +68,7 @@ def collapse(embeddings: Tensor, *, scratch_bytes: int = SCRATCH_BYTES) -> Colla
     return Collapse(
         variance=variance,
         mean_variance=variance.mean().item(),
-        effective_rank=0.0 if is_point else _effective_rank(covariance, most=count - 1),
+        effective_rank=0.0 if is_point else _effective_rank(covariance),
         dead_share=dead.mean().item(),
         mean_cosine=_mean_cosine(total.cpu().double(), squares.cpu().double(), count),
     )
@@ -83,10 +83,10 @@ def _unit_groups(rows: Rows, scratch_bytes: int) -> Iterator[Tensor]:
             yield group / torch.linalg.vector_norm(group, dim=1, keepdim=True).clamp_min_(SHORTEST_ROW)
 
 
-def _effective_rank(covariance: Tensor, most: int) -> float:
-    """Return exp(entropy) of the singular values; centred rows have at most `most` of them."""
-    squares = torch.linalg.eigvalsh(covariance).flip(0)[:most]
-    rounding = squares[0] * len(covariance) * torch.finfo(torch.float64).eps
+def _effective_rank(covariance: Tensor) -> float:
+    """Return exp(entropy) of the singular values."""
+    squares = torch.linalg.eigvalsh(covariance)
+    rounding = squares[-1] * len(covariance) * torch.finfo(torch.float64).eps
     singular = squares[squares > rounding].sqrt()
     share = singular / singular.sum()
     return math.exp(-(share * share.log()).sum().item())

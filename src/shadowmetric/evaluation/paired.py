@@ -10,9 +10,9 @@ Pairs say more than two separate intervals: what is hard for both runs cancels. 
 Another training seed moves a run too, often by more: compare several seeds before saying that a method is better.
 Queries of one class are not independent, so that both answers are on the confident side.
 
-Sums are sums of whole numbers, so that ties are ties: sums that differ by less than float32's rounding are equal. The
-seed alone decides the draw. Eight queries share one random byte, which selects one of the 256 sums that their signs
-can make.
+Sums are sums of whole numbers, and what the rounding of the values' type can explain is no difference, so that ties
+are ties. The seed alone decides the draw. Eight queries share one random byte, which selects one of the 256 sums that
+their signs can make.
 
 Memory: about `scratch_bytes`, and a few numbers for each query, resample and permutation.
 """
@@ -32,7 +32,6 @@ from shadowmetric.evaluation.bootstrap import (
     whole_units,
 )
 
-SAME = 2.0**-24  # share of the largest difference below which two values differ by rounding alone
 GROUP = 8  # queries that share a random byte
 GROUPS_AT_ONCE = 256  # their table of sums is 512 kB; part of what the seed means, so it does not follow the scratch
 BYTES_PER_DRAW = 24
@@ -82,22 +81,25 @@ def paired_test(
     """Compare two tensors of per-query values (queries,) of the same queries; NaN (lone queries) are left out."""
     check_resampling(level, resamples, seed, scratch_bytes)
     check_count(permutations, "permutations")
-    difference = paired_differences(first, second)
+    difference, rounding = paired_differences(first, second)
     interval = bootstrap_interval(difference, level=level, resamples=resamples, seed=seed, scratch_bytes=scratch_bytes)
-    rounding = SAME * float(difference.abs().max()) if len(difference) else 0.0
     return PairedTest(
         difference=interval.mean,
         low=interval.low,
         high=interval.high,
-        p_value=sign_flip_p_value(difference, permutations, seed, scratch_bytes),
+        p_value=sign_flip_p_value(difference, rounding, permutations, seed, scratch_bytes),
         level=level,
         queries=interval.queries,
         inside_the_noise=not (interval.low > rounding or interval.high < -rounding),
     )
 
 
-def paired_differences(first: Tensor, second: Tensor) -> Tensor:
-    """Return first - second where neither is NaN, in float64, or refuse what are not values of the same queries."""
+def paired_differences(first: Tensor, second: Tensor) -> tuple[Tensor, float]:
+    """Return first - second where neither is NaN, and the most that rounding can have added to a difference.
+
+    Refuses what are not values of the same queries.
+    """
+    given = first, second
     first, second = check_values(first, "first"), check_values(second, "second")
     if len(first) != len(second):
         raise ValueError(
@@ -111,16 +113,22 @@ def paired_differences(first: Tensor, second: Tensor) -> Tensor:
             f"{which} is NaN for query {query} and {other} is not ({len(differ)} such queries); "
             "give values of the same queries, measured against the same gallery."
         )
-    return (first - second)[~first.isnan()]
+    first, second = first[~first.isnan()], second[~second.isnan()]
+    step = max(torch.finfo(side.dtype if side.is_floating_point() else torch.float64).eps for side in given)
+    largest = float(torch.cat([first, second]).abs().max()) if len(first) else 0.0
+    return first - second, step * largest
 
 
-def sign_flip_p_value(difference: Tensor, permutations: int, seed: int, scratch_bytes: int) -> float:
-    """Return the two-sided p-value of the sum of the differences under random signs; 1 if all are 0."""
+def sign_flip_p_value(difference: Tensor, rounding: float, permutations: int, seed: int, scratch_bytes: int) -> float:
+    """Return the two-sided p-value of the sum of the differences under random signs; 1 if all are 0.
+
+    rounding: how far off each difference may be; a flipped sum that is smaller by no more than that is as extreme.
+    """
     difference = difference[difference != 0]
     if len(difference) == 0:
         return 1.0
-    units, _ = whole_units(difference, float(difference.abs().max()), len(difference))
-    slack = int(SAME * len(units) * int(units.abs().max()))
+    units, unit = whole_units(difference, float(difference.abs().max()), len(difference))
+    slack = len(units) * (1 + int(rounding / unit))
     flipped = flipped_sums(units, permutations, seed, scratch_bytes)
     extreme = int((flipped.abs() >= abs(int(units.sum())) - slack).sum())
     return (1 + extreme) / (1 + permutations)

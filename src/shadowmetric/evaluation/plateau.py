@@ -35,8 +35,7 @@ def has_plateaued(recalls: Sequence[float], patience: int, tolerance: float = TO
     """
     if isinstance(patience, bool) or not isinstance(patience, int) or patience < 1:
         raise ValueError(f"patience is {patience!r}; it must be a number of epochs, 1 or more.")
-    _check(recalls, tolerance)
-    return len(recalls) > patience and convergence_epoch(recalls, tolerance) <= len(recalls) - patience
+    return bool(recalls) and convergence_epoch(recalls, tolerance) <= len(recalls) - patience
 
 
 def _check(recalls: Sequence[float], tolerance: float) -> None:

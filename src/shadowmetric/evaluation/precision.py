@@ -13,4 +13,4 @@ from shadowmetric.evaluation.ranks import Ranks
 
 def precision_at_k(ranks: Ranks, k: int) -> Tensor:
     """Return the precision of each query, NaN for lone ones."""
-    return ranks.scored((ranks.rank <= k).sum(1) / k)
+    return ranks.scored((ranks.rank <= k).sum(1).double() / k)

@@ -13,4 +13,4 @@ from shadowmetric.evaluation.ranks import Ranks
 
 def r_precision(ranks: Ranks) -> Tensor:
     """Return the R-precision of each query, NaN for lone ones."""
-    return ranks.scored((ranks.rank <= ranks.relevant[:, None]).sum(1) / ranks.relevant)
+    return ranks.scored((ranks.rank <= ranks.relevant[:, None]).sum(1).double() / ranks.relevant)

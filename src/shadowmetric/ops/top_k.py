@@ -41,7 +41,7 @@ def top_k(
     k = min(k, len(right))
     device = left.source.device
     similarity = torch.full((len(left), k), float("-inf"), dtype=left.dtype, device=device)
-    index = torch.full((len(left), k), len(right), dtype=torch.int64, device=device)
+    index = torch.zeros((len(left), k), dtype=torch.int64, device=device)
     width = min(len(right), max(WIDTH, 8 * k))
     for top, bottom, first, _, values in similarity_blocks(
         left, right, scratch_bytes=scratch_bytes, width=width, temporaries=2.0, progress=progress
