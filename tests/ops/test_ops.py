@@ -26,6 +26,30 @@ def test_blocks_cover_the_product_once_and_stay_within_the_scratch():
         torch.testing.assert_close(covered, left @ right.T)
 
 
+@pytest.mark.parametrize("scratch", [1, 2**14, 2**20, 2**25])
+@pytest.mark.parametrize("width", [1, 100, 5000])
+def test_blocks_of_a_given_width_cover_the_product_and_stay_within_the_scratch(scratch, width):
+    left, right = Rows(torch.randn(300, 7)), Rows(torch.randn(1000, 7))
+    told, entries = [], 0
+    for top, bottom, first, last, values in similarity_blocks(
+        left, right, scratch_bytes=scratch, width=width, temporaries=1.0, progress=told.append
+    ):
+        assert 4 * (2 * values.numel() + 2 * 7 * (last - first)) <= max(scratch, 4 * 8 * 2 * 2 * (8 + 7))
+        assert values.shape == (bottom - top, last - first)
+        entries += values.numel()
+    assert entries == 300_000
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+
+
+def test_the_share_done_counts_what_a_triangle_needs():
+    rows, told = Rows(torch.randn(64, 5)), []
+    list(similarity_blocks(rows, rows, scratch_bytes=1, reach=lambda top, _: (top, 64), progress=told.append))
+    assert told[-1] == 1.0
+    assert len(told) == 36
+    assert told[7] == 8 / 36  # the first of eight rows of blocks
+
+
 def test_blocks_reach_only_as_far_as_told():
     rows = Rows(torch.randn(40, 5))
     blocks = list(similarity_blocks(rows, rows, scratch_bytes=1, reach=lambda top, bottom: (top, 40)))

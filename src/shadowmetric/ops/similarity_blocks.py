@@ -58,7 +58,7 @@ def similarity_blocks(
     side = min(longest_side, square_side(left, scratch_bytes, temporaries))
     height, widest = side, widths * side
     if width is not None:
-        widest = max(side, min(width, widest_beside(left, scratch_bytes)))
+        widest = max(side, min(width, widest_beside(left, scratch_bytes, temporaries)))
         height = rows_beside(widest, left, scratch_bytes, temporaries)
     height = even(len(left), height)
     spans = [_span(top, min(top + height, len(left)), len(right), reach) for top in range(0, len(left), height)]
@@ -160,6 +160,7 @@ def rows_beside(columns: int, left: Rows, scratch_bytes: int, temporaries: float
     return max(SHORTEST_SIDE, min(LONGEST_SIDE, int(numbers / (columns * (1.0 + temporaries) + 2 * left.width))))
 
 
-def widest_beside(left: Rows, scratch_bytes: int) -> int:
-    """Return how many columns may be loaded so that they take no more than half of the scratch."""
-    return int(scratch_bytes / left.dtype.itemsize / (4 * left.width))
+def widest_beside(left: Rows, scratch_bytes: int, temporaries: float) -> int:
+    """Return how many columns may be loaded so that they, and a block as thin as can be, take half of the scratch."""
+    numbers = scratch_bytes / left.dtype.itemsize / 2
+    return int(numbers / (2 * left.width + SHORTEST_SIDE * (1.0 + temporaries)))
