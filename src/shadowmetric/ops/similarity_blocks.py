@@ -58,7 +58,7 @@ def similarity_blocks(
     side = min(longest_side, square_side(left, scratch_bytes, temporaries))
     height, widest = side, widths * side
     if width is not None:
-        widest = max(side, min(width, widest_beside(left, scratch_bytes, temporaries)))
+        widest = min(width, max(side, widest_beside(left, scratch_bytes, temporaries)))
         height = rows_beside(widest, left, scratch_bytes, temporaries)
     height = even(len(left), height)
     spans = [_span(top, min(top + height, len(left)), len(right), reach) for top in range(0, len(left), height)]
