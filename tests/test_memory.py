@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import shadowmetric as sm
+from shadowmetric.evaluation import MEASURES
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 
 LOSSES = {
@@ -144,3 +145,16 @@ def test_sixty_five_thousand_rows_fit_the_default_scratch():
         triplets = sm.BatchHardMiner()(embeddings, labels)
     assert len(triplets.anchor) == 65_536
     assert seen.largest <= SCRATCH_BYTES
+
+
+@pytest.mark.parametrize("classes", [2, 700])
+@pytest.mark.parametrize("measure", [name for name in MEASURES if name != "verification"])
+def test_an_evaluation_allocates_no_more_than_its_scratch(measure, classes):
+    """Peaks of single allocations: the scratch, or a few numbers for each row, whichever is larger."""
+    rows, dim, scratch = 3000, 16, 2**19
+    embeddings, _ = plain_batch(rows=rows, dim=dim, dtype=torch.float32)
+    labels = torch.arange(rows) % classes
+    with LargestAllocation((embeddings, labels)) as seen:
+        sm.evaluate(embeddings, labels, measures=[measure], scratch_bytes=scratch, progress=False)
+    assert seen.largest <= 1.25 * scratch, seen.where
+    assert seen.largest < rows * rows  # a byte for each pair would be seen

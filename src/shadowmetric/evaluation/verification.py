@@ -13,10 +13,10 @@ Naive program: the sorted cosines of all pairs. Here pairs are counted in two hi
 at a time. Cosines are compared in steps of 2^-19, each rounded to the nearest step, and `roc_auc_error` says how
 much that can matter.
 
-The entries of unit rows are rounded to multiples of 2^-25, so that every sum of their products is exact in float64,
-in whatever order it is made. A cosine is off by about 1e-8, far less than a step; in return no figure depends on how
-the product is cut into blocks, nor on whose matrix product it is. (Otherwise it would: BLAS sums rows of 512 numbers
-differently in small blocks, in float64 too.) Only a device without float64, MPS, sums in float32.
+The cosines are those of `ops/exact_rows`: entries of unit rows are rounded to multiples of 2^-24, and then every sum
+of products is exact in float64. The product is made to yield the number of the bin (scaled rows, and a column for
+the offset), which is exact as well. So no figure depends on how the product is cut into blocks, nor on whose matrix
+product it is; only a device without float64, MPS, sums in float32.
 
 Rows are arranged by class, so that few blocks hold genuine pairs and have to compare labels.
 
@@ -33,12 +33,12 @@ from torch import Tensor
 
 from shadowmetric.checks import check_labels, check_rows, check_scratch
 from shadowmetric.evaluation.accept_curve import AcceptCurve, roc_auc, tied_share
+from shadowmetric.ops.exact_rows import GRID
 from shadowmetric.ops.rows import SHORTEST_ROW, Rows, row_lengths_of
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, Block, Progress, similarity_blocks
 
 STEPS = 2**19  # of the cosine between 0 and 1
 BINS = 2 * STEPS + 1  # the multiples of a step from -1 to 1
-GRID = 2**25  # of the entries of unit rows: sums of products need 25 + 25 binary places, and float64 has 52
 NOT_A_PAIR = 0  # the bin of entries that do not count; the cosine -1 has bin 1
 GENUINE = BINS + 1  # how much further the bins of genuine pairs lie
 
