@@ -1,17 +1,28 @@
-"""What the README says is run: its Python blocks, in order, and the demo that it names."""
+"""What the README and the documentation say is run: their Python blocks, in order, and the demo."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 
 
-def test_the_readme_s_code_runs():
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) >= 2
+@pytest.mark.parametrize(("page", "least"), [("README.md", 2), ("docs/evaluation.md", 1)])
+def test_the_code_of_a_page_runs(page, least):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    assert len(blocks) >= least
     exec("\n".join(blocks), {})
+
+
+@pytest.mark.parametrize(
+    "page", sorted(p.relative_to(ROOT) for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]), ids=str
+)
+def test_links_between_files_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text()):
+        assert ((ROOT / page).parent / link).exists(), f"{page} links to {link}"
 
 
 def test_the_demo_runs_and_shows_the_control_beside_shadow():
