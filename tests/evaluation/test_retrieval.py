@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shadowmetric.evaluation.comparison import Sets, compare
-from shadowmetric.evaluation.ranks import BEYOND, relevant_ranks
+from shadowmetric.evaluation.hits import ranked_hits
 from shadowmetric.evaluation.retrieval import RETRIEVAL, retrieval
 
 KS = (1, 2, 5, 50)
@@ -96,10 +96,9 @@ def test_lone_queries_have_no_value_and_rank_nothing():
     found = measured(one_set(embeddings, labels))
     for values in found.values():
         assert values.isnan().tolist() == [row == 3 for row in range(12)]
-    comparison = compare(one_set(embeddings, labels), 2**20)
-    (_, ranks), *rest = relevant_ranks(comparison, 1, scratch_bytes=2**26)
-    assert not rest
-    assert (ranks.rank[ranks.relevant == 0] == BEYOND).all()
+    (hits,) = ranked_hits(compare(one_set(embeddings, labels), 2**20), 99, scratch_bytes=2**26)
+    assert hits.hit.shape == (12, 12)
+    assert torch.equal(hits.hit.sum(1), hits.relevant)  # the query itself is no hit
 
 
 def test_one_row_and_one_class():

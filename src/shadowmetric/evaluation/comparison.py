@@ -19,9 +19,12 @@ import torch
 from torch import Tensor
 
 from shadowmetric.mining.classes import group_by_class
-from shadowmetric.ops.exact_rows import ExactUnitRows
+from shadowmetric.ops.exact_rows import GRID, ExactUnitRows
 from shadowmetric.ops.rows import Rows
 from shadowmetric.ops.runs import Runs
+
+STEPS = GRID**2  # of a similarity, from 0 to 1
+HALF_A_STEP = 0.5 / STEPS
 
 
 class Sets(NamedTuple):
@@ -40,12 +43,14 @@ class Sets(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Both sides arranged by class, the largest class of the gallery first."""
+    """Both sides arranged by class, the largest class of the gallery first.
+
+    The product of both is the similarity and half a step, which only items of other classes are to keep.
+    """
 
     query: Rows
     gallery: Rows
     order: Tensor  # (queries,) the query at each row
-    start: Tensor  # (queries,) first column of the query's class
     own: Tensor  # (queries,) the column of the query itself, or -1
     relevant: Tensor  # (queries,) how many relevant items; never increases
     runs: Runs  # the rectangles of equal class, queries themselves included
@@ -60,10 +65,9 @@ def compare(sets: Sets, scratch_bytes: int) -> Comparison:
         column[classes.reference_order] = torch.arange(len(column), device=column.device)
         own = column[sets.own[classes.order]]
     return Comparison(
-        ExactUnitRows(sets.query, classes.order),
-        ExactUnitRows(sets.gallery, classes.reference_order).made_whole(scratch_bytes),
+        ExactUnitRows(sets.query, classes.order, tail=1.0),
+        ExactUnitRows(sets.gallery, classes.reference_order, tail=HALF_A_STEP).made_whole(scratch_bytes),
         classes.order,
-        classes.start,
         own,
         classes.size - (own >= 0).long(),
         classes.runs,

@@ -167,7 +167,7 @@ def _sets(embeddings: Any, labels: Any, gallery: Any, gallery_labels: Any) -> Se
 def _tensor(given: Any, name: str) -> Tensor:
     """Return a tensor that shares its memory with a tensor, a numpy array or a memory-mapped one."""
     if isinstance(given, Tensor):
-        return given.detach()
+        return given.detach().cpu() if given.device.type == "mps" else given.detach()  # MPS has no float64
     if not hasattr(given, "__array__"):
         raise ValueError(f"{name} is a {type(given).__name__}; give a tensor or a numpy array.")
     with warnings.catch_warnings():

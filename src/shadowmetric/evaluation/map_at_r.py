@@ -1,19 +1,19 @@
 """MAP@R: mean average precision over the first R items, R being the number of relevant ones.
 
-    map_at_r(query) = 1/R * sum over i with rank_i <= R of  i / rank_i
+    map_at_r(query) = 1/R * sum over the places j <= R that hold a relevant item of  precision at j
 
-where i / rank_i is the precision at the place of the i-th relevant item. Source: Musgrave, Belongie, Lim,
+where the precision at j is the share of relevant items among the first j. Source: Musgrave, Belongie, Lim,
 "A Metric Learning Reality Check" (2020), equation 4. It rewards order and can tell apart what Recall@1 cannot.
 """
 
 import torch
 from torch import Tensor
 
-from shadowmetric.evaluation.ranks import Ranks
+from shadowmetric.evaluation.hits import Hits
 
 
-def map_at_r(ranks: Ranks) -> Tensor:
+def map_at_r(hits: Hits) -> Tensor:
     """Return the average precision at R of each query, NaN for lone ones."""
-    place = torch.arange(1, ranks.rank.shape[1] + 1, device=ranks.rank.device)
-    precision = (place / ranks.rank.double()).masked_fill_(ranks.rank > ranks.relevant[:, None], 0.0)
-    return ranks.scored(precision.sum(1) / ranks.relevant)
+    hit = hits.among_first_r()
+    precision = hit.cumsum(1, dtype=torch.int32) / hits.places()[: hit.shape[1]].double()
+    return hits.scored(precision.mul_(hit).sum(1) / hits.relevant)

@@ -1,6 +1,6 @@
 """R-precision: of the first R items, R being the number of relevant ones, which share is relevant?
 
-    r_precision(query) = (number of relevant ranks <= R) / R
+    r_precision(query) = (number of relevant items among the first R) / R
 
 Source: Musgrave, Belongie, Lim, "A Metric Learning Reality Check" (2020), section 3.2. It is 1 only when
 every relevant item comes before every other one; it does not see in which order they come (MAP@R does).
@@ -8,9 +8,9 @@ every relevant item comes before every other one; it does not see in which order
 
 from torch import Tensor
 
-from shadowmetric.evaluation.ranks import Ranks
+from shadowmetric.evaluation.hits import Hits
 
 
-def r_precision(ranks: Ranks) -> Tensor:
+def r_precision(hits: Hits) -> Tensor:
     """Return the R-precision of each query, NaN for lone ones."""
-    return ranks.scored((ranks.rank <= ranks.relevant[:, None]).sum(1).double() / ranks.relevant)
+    return hits.scored(hits.among_first_r().sum(1).double() / hits.relevant)

@@ -1,6 +1,6 @@
 """Recall@K in the sense of metric learning: is any relevant item among the first K?
 
-    recall_at_k(query) = 1 if rank of its best relevant item <= K, else 0
+    recall_at_k(query) = 1 if one of its first K items is relevant, else 0
 
 Source: Jegou, Douze, Schmid, "Product quantization for nearest neighbor search" (2011), and every table of
 metric learning since Song et al. (2016). It is not the recall of information retrieval, which divides by
@@ -11,9 +11,9 @@ Edge cases: K beyond the gallery asks for all of it, so every query that has a r
 
 from torch import Tensor
 
-from shadowmetric.evaluation.ranks import Ranks
+from shadowmetric.evaluation.hits import Hits
 
 
-def recall_at_k(ranks: Ranks, k: int) -> Tensor:
+def recall_at_k(hits: Hits, k: int) -> Tensor:
     """Return 1 or 0 for each query, NaN for lone ones."""
-    return ranks.scored(ranks.rank[:, 0] <= k)
+    return hits.scored(hits.hit[:, :k].any(1))

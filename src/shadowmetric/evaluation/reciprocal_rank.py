@@ -10,28 +10,30 @@ import torch
 from torch import Tensor
 
 from shadowmetric.evaluation.comparison import Sets, compare, in_order_of_queries
-from shadowmetric.evaluation.ranks import first_ranks
+from shadowmetric.evaluation.hits import NOWHERE, Hits, first_places
 from shadowmetric.ops.similarity_blocks import Progress
+
+FAR = torch.iinfo(torch.int64).max
+
+
+def first_hit(hits: Hits) -> Tensor:
+    """Return the place of the first hit of each query, FAR if there is none up to the limit: (rows,) int64."""
+    return torch.where(hits.hit, hits.places(), FAR).amin(1)
 
 
 def reciprocal_rank(
-    sets: Sets,
-    first: Tensor,
-    closest: Tensor,
-    far: Tensor,
-    *,
-    scratch_bytes: int,
-    progress: Progress | None = None,
+    sets: Sets, first: Tensor, closest: Tensor, *, scratch_bytes: int, progress: Progress | None = None
 ) -> Tensor:
     """Return the reciprocal rank of each query, NaN for lone ones.
 
-    first: the rank of each query's best relevant item, and closest: its similarity; far: the queries, by number,
-    for which that rank is only known to lie beyond.
+    first: the place of each query's best relevant item, or FAR; closest: its similarity, NOWHERE for lone queries.
     """
-    rank = first.double()
+    lone = closest == NOWHERE
+    far = ((first == FAR) & ~lone).nonzero()[:, 0]
+    place = first.clone()
     if len(far):
         comparison = compare(sets.some(far), scratch_bytes)
-        order = comparison.order
-        found = first_ranks(comparison, closest[far][order], scratch_bytes=scratch_bytes, progress=progress)
-        rank[far] = in_order_of_queries(found, order).double()
-    return torch.where(closest > float("-inf"), 1 / rank, torch.nan)
+        bars = closest[far][comparison.order]
+        found = first_places(comparison, bars, scratch_bytes=scratch_bytes, progress=progress)
+        place[far] = in_order_of_queries(found, comparison.order)
+    return torch.where(lone, torch.nan, 1 / place.double())

@@ -1,6 +1,6 @@
-"""Every retrieval measure of every query, from one pass over the similarities (two if MRR asks for far ranks).
+"""Every retrieval measure of every query, from one pass over the similarities (two if MRR asks for far places).
 
-The ranks of the relevant items (`ranks`) are made block by block; each measure is a function of them.
+Which places of the ranked gallery are hits (`hits`) is found block by block; each measure is a function of that.
 """
 
 from collections.abc import Collection, Sequence
@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from shadowmetric.evaluation.comparison import Sets, compare, in_order_of_queries
+from shadowmetric.evaluation.hits import Hits, ranked_hits
 from shadowmetric.evaluation.map_at_r import map_at_r
 from shadowmetric.evaluation.precision import precision_at_k
 from shadowmetric.evaluation.r_precision import r_precision
-from shadowmetric.evaluation.ranks import Ranks, relevant_ranks
 from shadowmetric.evaluation.recall import recall_at_k
-from shadowmetric.evaluation.reciprocal_rank import reciprocal_rank
+from shadowmetric.evaluation.reciprocal_rank import first_hit, reciprocal_rank
 from shadowmetric.ops.similarity_blocks import Progress
 
 RETRIEVAL = ("recall_at", "precision_at", "r_precision", "map_at_r", "reciprocal_rank")
@@ -32,27 +32,23 @@ def retrieval(
 ) -> dict[str, Tensor]:
     """Return the values of each query by name (recall_at_1, map_at_r, ...): (queries,) float64, NaN for lone ones."""
     comparison = compare(sets, scratch_bytes)
-    recall_at = recall_at if "recall_at" in measures else ()
-    precision_at = precision_at if "precision_at" in measures else ()
-    last = len(comparison.gallery)
-    limit = min(max([*recall_at, *precision_at, 1]), last)
-    second = "reciprocal_rank" in measures
-    share = FIRST_PASS if second else 1.0
+    ks = {"recall_at": recall_at, "precision_at": precision_at}
+    limit = max([1, *(k for name in ks if name in measures for k in ks[name])])
+    far = "reciprocal_rank" in measures
+    share = FIRST_PASS if far else 1.0
     blocks: dict[str, list[Tensor]] = {}
-    for _, ranks in relevant_ranks(
-        comparison, limit, scratch_bytes=scratch_bytes, progress=lambda done: progress(share * done)
+    for hits in ranked_hits(
+        comparison, limit, closest=far, scratch_bytes=scratch_bytes, progress=lambda done: progress(share * done)
     ):
-        for name, values in _values(ranks, measures, recall_at, precision_at).items():
+        for name, values in _values(hits, measures, recall_at, precision_at).items():
             blocks.setdefault(name, []).append(values)
     found = {name: in_order_of_queries(torch.cat(parts), comparison.order) for name, parts in blocks.items()}
-    first, closest = found.pop("first"), found.pop("closest")
-    if second:
-        far = ((first > limit) & (closest > float("-inf"))).nonzero()[:, 0]  # some are right already, by a larger R
+    if far:
+        first, closest = found.pop("first"), found.pop("closest")
         found["reciprocal_rank"] = reciprocal_rank(
             sets,
             first,
             closest,
-            far,
             scratch_bytes=scratch_bytes,
             progress=lambda done: progress(share + (1 - share) * done),
         )
@@ -60,13 +56,17 @@ def retrieval(
 
 
 def _values(
-    ranks: Ranks, measures: Collection[str], recall_at: Sequence[int], precision_at: Sequence[int]
+    hits: Hits, measures: Collection[str], recall_at: Sequence[int], precision_at: Sequence[int]
 ) -> dict[str, Tensor]:
-    values = {"first": ranks.rank[:, 0].clone(), "closest": ranks.closest.clone()}
-    values |= {f"recall_at_{k}": recall_at_k(ranks, k) for k in recall_at}
-    values |= {f"precision_at_{k}": precision_at_k(ranks, k) for k in precision_at}
+    values: dict[str, Tensor] = {}
+    if "recall_at" in measures:
+        values |= {f"recall_at_{k}": recall_at_k(hits, k) for k in recall_at}
+    if "precision_at" in measures:
+        values |= {f"precision_at_{k}": precision_at_k(hits, k) for k in precision_at}
     if "r_precision" in measures:
-        values["r_precision"] = r_precision(ranks)
+        values["r_precision"] = r_precision(hits)
     if "map_at_r" in measures:
-        values["map_at_r"] = map_at_r(ranks)
+        values["map_at_r"] = map_at_r(hits)
+    if "reciprocal_rank" in measures:
+        values |= {"first": first_hit(hits), "closest": hits.closest}
     return values

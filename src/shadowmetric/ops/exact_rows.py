@@ -20,16 +20,18 @@ GRID = 2.0**24
 
 
 class ExactUnitRows(Rows):
-    """Rows of length 1 (zero rows stay zero) with entries that are multiples of 2^-24."""
+    """Rows of length 1 (zero rows stay zero) in multiples of 2^-24, and perhaps a number after each."""
 
-    def __init__(self, source: Tensor, order: Tensor | None = None):
-        dtype = torch.float32 if source.device.type == "mps" else torch.float64  # MPS has none; sums round there
-        length = row_lengths_of(source, dtype).clamp_min_(SHORTEST_ROW)
-        super().__init__(source, order=order, divisor=length.div_(GRID), dtype=dtype)
+    def __init__(self, source: Tensor, order: Tensor | None = None, *, tail: float | None = None):
+        length = row_lengths_of(source, torch.float64).clamp_min_(SHORTEST_ROW)
+        columns = () if tail is None else (torch.full_like(length, tail),)
+        super().__init__(source, order=order, divisor=length.div_(GRID), tail=columns, dtype=torch.float64)
 
     def load(self, start: int, stop: int) -> Tensor:
         """Return rows start to stop; valid until the next call."""
-        return super().load(start, stop).round_().div_(GRID)
+        rows = super().load(start, stop)
+        rows[:, : self.source.shape[1]].round_().div_(GRID)
+        return rows
 
     def made_whole(self, most_bytes: int) -> Rows:
         """Return the same rows made once and for all, if they take at most so many bytes in float64 or float32."""

@@ -50,23 +50,26 @@ def exclude(block: Block, runs: Runs, value: float = NEVER) -> None:
         block.values[rows, columns].fill_(value)
 
 
-def take(block: Block, runs: Runs, out: Tensor, value: float) -> None:
-    """Move the entries of the rectangles to `out`, counted there from the start of their class; leave `value`.
-
-    out: (rows of the block, at least as many columns as the widest rectangle).
-    """
+def add(block: Block, runs: Runs, amount: float) -> None:
+    """Add an amount to the entries of the rectangles of a block."""
     numbers = _entries_if_small(block, runs)
     if numbers is not None:
-        rows, columns = numbers
-        start = runs.starts[block.top : block.bottom] - block.first
-        out[rows, columns - start[rows]] = block.values[rows, columns]
-        block.values[rows, columns] = value
+        block.values[numbers] += amount
         return
-    for run, (rows, columns) in zip(runs.between(block), rectangles(block, runs), strict=True):
-        skipped = max(block.first - runs.start[run], 0)
+    for rows, columns in rectangles(block, runs):
+        block.values[rows, columns].add_(amount)
+
+
+def raise_to_maxima(best: Tensor, block: Block, runs: Runs) -> None:
+    """Raise best (rows of the block,) to the largest entry of each row inside its rectangle."""
+    numbers = _entries_if_small(block, runs)
+    if numbers is not None:
+        best.scatter_reduce_(0, numbers[0], block.values[numbers], "amax")
+        return
+    for rows, columns in rectangles(block, runs):
         part = block.values[rows, columns]
-        out[rows, skipped : skipped + part.shape[1]] = part
-        part.fill_(value)
+        if part.shape[1]:
+            best[rows] = torch.maximum(best[rows], part.amax(1))
 
 
 def rectangles(block: Block, runs: Runs) -> Iterator[tuple[slice, slice]]:

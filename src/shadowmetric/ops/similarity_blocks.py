@@ -58,8 +58,9 @@ def similarity_blocks(
     side = min(longest_side, square_side(left, scratch_bytes, temporaries))
     height, widest = side, widths * side
     if width is not None:
-        widest = min(width, max(side, widest_beside(left, scratch_bytes, temporaries)))
-        height = rows_beside(widest, left, scratch_bytes, temporaries)
+        loaded = 0 if right.as_it_is else 2 * left.width
+        widest = min(width, max(side, widest_beside(loaded, left, scratch_bytes, temporaries)))
+        height = rows_beside(widest, loaded, left, scratch_bytes, temporaries)
     height = even(len(left), height)
     spans = [_span(top, min(top + height, len(left)), len(right), reach) for top in range(0, len(left), height)]
     done, area = 0, sum((bottom - top) * (end - begin) for top, bottom, begin, end in spans)
@@ -154,13 +155,13 @@ def whole_rows(columns: int, left: Rows, scratch_bytes: int, temporaries: float)
     return max(SHORTEST_SIDE, min(LONGEST_SIDE, int(numbers / (columns * (1.0 + temporaries) + 2 * left.width))))
 
 
-def rows_beside(columns: int, left: Rows, scratch_bytes: int, temporaries: float) -> int:
-    """Return how many rows, each with its block entries and temporaries, fit beside so many loaded columns."""
-    numbers = scratch_bytes / left.dtype.itemsize - 2 * columns * left.width
+def rows_beside(columns: int, loaded: int, left: Rows, scratch_bytes: int, temporaries: float) -> int:
+    """Return how many rows, each with its block entries and temporaries, fit beside columns of so many numbers."""
+    numbers = scratch_bytes / left.dtype.itemsize - columns * loaded
     return max(SHORTEST_SIDE, min(LONGEST_SIDE, int(numbers / (columns * (1.0 + temporaries) + 2 * left.width))))
 
 
-def widest_beside(left: Rows, scratch_bytes: int, temporaries: float) -> int:
+def widest_beside(loaded: int, left: Rows, scratch_bytes: int, temporaries: float) -> int:
     """Return how many columns may be loaded so that they, and a block as thin as can be, take half of the scratch."""
     numbers = scratch_bytes / left.dtype.itemsize / 2
-    return int(numbers / (2 * left.width + SHORTEST_SIDE * (1.0 + temporaries)))
+    return int(numbers / (loaded + SHORTEST_SIDE * (1.0 + temporaries)))

@@ -47,7 +47,7 @@ def top_k(
         left, right, scratch_bytes=scratch_bytes, width=width, temporaries=2.0, progress=progress
     ):
         if own is not None:
-            leave_out(values, own[top:bottom] - first)
+            write_at(values, own[top:bottom] - first, float("-inf"))
         found = largest_places(values, k)
         joined = torch.cat([similarity[top:bottom], values.gather(1, found)], 1)
         numbers = torch.cat([index[top:bottom], found + first], 1)
@@ -56,7 +56,7 @@ def top_k(
     return Neighbours(similarity, index)
 
 
-def leave_out(values: Tensor, column: Tensor) -> None:
-    """Write -inf at one column of each row, where there is such a column."""
+def write_at(values: Tensor, column: Tensor, value: float) -> None:
+    """Write a value at one column of each row, where there is such a column."""
     inside = ((column >= 0) & (column < values.shape[1])).nonzero()[:, 0]
-    values[inside, column[inside]] = float("-inf")
+    values[inside, column[inside]] = value
