@@ -5,6 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shadowmetric.ops import largest
 from shadowmetric.ops.largest import FEW, GROUP, count_at_least, largest_places, largest_values
 from shadowmetric.ops.rows import Rows
 from shadowmetric.ops.top_k import top_k
@@ -29,6 +30,14 @@ def test_equal_to_a_stable_sort(k, width, tied):
     sorted_values, places = values.sort(dim=1, descending=True, stable=True)
     assert torch.equal(largest_places(values.clone(), k), places[:, :k])
     assert torch.equal(largest_values(values.clone(), k), sorted_values[:, :k].flip(1))
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+def test_threads_share_the_rows(rows, monkeypatch):
+    monkeypatch.setattr(largest, "LARGE", 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    values = entries(rows, 50, tied=False)
+    assert torch.equal(largest_values(values.clone(), 20), values.sort(dim=1).values[:, -20:])
 
 
 def test_largest_values_of_a_view_touch_nothing_around_it():

@@ -11,10 +11,17 @@ Three ways, since none is good for every k on a CPU:
 Memory: 1/64 of the block and k * 64 entries a row; by value, k entries a row.
 """
 
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
+if TYPE_CHECKING:
+    from numpy import ndarray
+
 GROUP = 64
+LARGE = 2**20  # entries that are worth a second thread
 FEW = 4  # times as many entries as the groups to look at: then groups pay
 
 
@@ -26,11 +33,18 @@ def largest_values(values: Tensor, k: int) -> Tensor:
         return _grouped(values, k)[0].topk(k, dim=1).values.flip(1)
     if values.device.type != "cpu":
         return values.topk(k, dim=1).values.flip(1)
-    array = values.numpy()
-    if k < width:
-        array.partition(width - k, axis=1)
-    array[:, width - k :].sort(axis=1)
+    parts = torch.get_num_threads() if values.numel() > LARGE else 1
+    with ThreadPoolExecutor(parts) as threads:  # numpy lets go of the interpreter while it sorts
+        list(threads.map(lambda part: _sort_end(part.numpy(), k), values.tensor_split(parts)))
     return values[:, width - k :]
+
+
+def _sort_end(array: "ndarray", k: int) -> None:
+    """Move the k largest entries of each row to its end, ascending."""
+    begin = array.shape[1] - k
+    if begin:
+        array.partition(begin, axis=1)
+    array[:, begin:].sort(axis=1)
 
 
 def largest_places(values: Tensor, k: int) -> Tensor:
