@@ -2,7 +2,7 @@
 
 import pytest
 
-from shadowmetric.bench.plan import Job, Machine, check_contenders, check_sizes, expected_seconds, skip_reason
+from shadowmetric.bench.plan import Job, Machine, check_sizes, expected_seconds, skip_reason
 
 SMALL = Machine(available_bytes=1_000_000_000, operations_per_second=1e11)
 LARGE = Machine(available_bytes=10**15, operations_per_second=1e11)
@@ -54,8 +54,6 @@ def test_a_larger_batch_is_expected_to_take_longer():
     assert seconds == sorted(set(seconds))
 
 
-def test_sizes_and_names_are_refused_in_one_sentence():
+def test_sizes_are_refused_in_one_sentence():
     with pytest.raises(ValueError, match=r"^--batch is 0; it must be 1 or more\.$"):
         check_sizes("--batch", [32, 0])
-    with pytest.raises(ValueError, match=r"^contender is 'nobody'; choose from .*ours.*\.$"):
-        check_contenders(["ours", "nobody"])

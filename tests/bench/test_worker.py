@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from shadowmetric.bench import worker
+from shadowmetric.bench import answer, worker
 from shadowmetric.bench.contenders import CONTENDERS
 from shadowmetric.bench.plan import Job
 
@@ -15,8 +15,8 @@ from shadowmetric.bench.plan import Job
 def test_the_json_line_of_ours_has_finite_positive_figures(monkeypatch, capsys):
     job = {"contender": "ours", "batch": 32, "dim": 16, "repeats": 2}
     monkeypatch.setattr(sys, "argv", ["worker", json.dumps(job)])
-    monkeypatch.setattr(worker, "offer_this_process_first", lambda: None)
-    worker.main()
+    monkeypatch.setattr(answer, "offer_this_process_first", lambda: None)
+    answer.answer(Job, worker.record)
     (line,) = capsys.readouterr().out.splitlines()
     record = json.loads(line)
     for figure in ("forward_ms", "backward_ms", "total_ms", "product_ms", "ratio_to_product", "kept_bytes"):

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from shadowmetric.bench import run
-from shadowmetric.cli import main
+from shadowmetric.bench.plan import LOSSES
+from shadowmetric.cli import bench_losses, main
 
 FIGURES = {"forward_ms": 1.0, "total_ms": 3.0, "product_ms": 2.0, "ratio_to_product": 1.5, "kept_bytes": 64}
 QUICK = f"print({json.dumps(FIGURES)!r})"
@@ -31,7 +31,7 @@ def result(capsys, *tokens):
         (["bench", "--dim", "64", "-3"], "--dim is -3; it must be 1 or more."),
         (["bench", "--repeats", "0"], "--repeats is 0; it must be 1 or more."),
         (["bench", "--timeout", "0"], "--timeout is 0; it must be above 0 seconds."),
-        (["bench", "--contender", "nobody"], "contender is 'nobody'; choose from"),
+        (["bench", "--contender", "nobody"], "--contender is 'nobody'; choose one of"),
         (["bench", "--out", "/nowhere/at/all.csv"], "--out '/nowhere/at/all.csv' cannot be written"),
         (["bench", "--bacth", "32"], "Did you mean --batch?"),
         (["bench", "--batch", "many"], "--batch"),
@@ -49,7 +49,13 @@ def test_a_mistake_is_one_sentence_on_stderr_and_exit_code_2(capsys, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("tokens", "word"), [(["--help"], "bench"), (["bench", "--help"], "--per-class"), (["--version"], "0.")]
+    ("tokens", "word"),
+    [
+        (["--help"], "bench"),
+        (["bench", "--help"], "--per-class"),
+        (["bench", "--help"], "evaluation"),
+        (["--version"], "0."),
+    ],
 )
 def test_help_and_version(capsys, tokens, word):
     code, out, errors = result(capsys, *tokens)
@@ -58,7 +64,7 @@ def test_help_and_version(capsys, tokens, word):
 
 
 def test_a_run_prints_tables_ratios_and_where_the_csv_is(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(run, "WORKER", (sys.executable, "-c", QUICK))
+    monkeypatch.setattr(bench_losses, "LOSSES", LOSSES._replace(worker=(sys.executable, "-c", QUICK)))
     path = tmp_path / "figures.csv"
     tokens = ("bench", "--batch", "32", "64", "--dim", "8", "--contender", "ours", "pml", "--out", str(path))
     code, out, _ = result(capsys, *tokens)

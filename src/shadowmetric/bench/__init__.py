@@ -1,5 +1,10 @@
-"""Time, memory and bytes kept for backward, beside the peers and beside one bare matrix product.
+"""Time, memory and agreement, beside the peers and beside one bare matrix product.
 
-A bench is a list of jobs (`plan`), each measured in a process of its own (`run` starts it, `worker`
-is it): `contenders` says what a row runs, `measure` how it is weighed. Records, no claims.
+A bench is a list of jobs, each measured in a process of its own. `run` starts the processes and turns whatever
+happens into rows; `answer` is what every process says; `measure` is how it is weighed; `inputs` is what it gets.
+
+    losses        plan (the jobs), contenders (what a row runs), worker (the process)
+    evaluation    evaluation_plan, evaluation_contenders, evaluation_worker; evaluation_bars judges two rows
+
+Records, no claims.
 """

@@ -112,6 +112,11 @@ def peak_extra_bytes(action: Callable[[], object]) -> int | None:
     return max(_status_bytes("VmHWM") - before, 0)
 
 
+def megabytes(count: int | None) -> float | str:
+    """Return a number of bytes as a row shows it: in millions, or the word for None."""
+    return "unknown" if count is None else count / 1e6
+
+
 def _status_bytes(field: str) -> int:
     for line in STATUS.read_text().splitlines():
         name, _, value = line.partition(":")

@@ -16,8 +16,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from shadowmetric.bench.contenders import BLOCK_ROWS, CONTENDERS
+from shadowmetric.bench.contenders import BLOCK_ROWS
 from shadowmetric.bench.measure import PATIENCE_SECONDS
+from shadowmetric.bench.run import kind
+
+LOSSES = kind(
+    "shadowmetric.bench.worker",
+    *("contender", "batch", "dim", "per_class", "seed", "clustered", "repeats"),
+    *("forward_ms", "backward_ms", "total_ms", "spread", "product_ms", "ratio_to_product"),
+    *("peak_extra_mb", "kept_bytes", "reason", "version"),
+)
 
 BATCHES = (32, 256, 1024, 4096, 8192)
 DIMS = (128, 512)
@@ -63,13 +71,6 @@ def check_sizes(name: str, values: tuple[int, ...] | list[int], least: int = 1) 
     for value in values:
         if value < least:
             raise ValueError(f"{name} is {value}; it must be {least} or more.")
-
-
-def check_contenders(names: tuple[str, ...] | list[str]) -> None:
-    """Refuse a contender that the bench does not know."""
-    for name in names:
-        if name not in CONTENDERS:
-            raise ValueError(f"contender is {name!r}; choose from {', '.join(CONTENDERS)}.")
 
 
 def triplet_count(job: Job) -> int:

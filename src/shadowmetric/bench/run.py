@@ -1,6 +1,7 @@
 """Run jobs one after another, each in its own process, and turn whatever happens into a row of a CSV.
 
-A row has every column of COLUMNS. A job that was skipped, raised, ran out of time or was killed has no
+A job is a dataclass; its fields, what its process says and the place where it was measured make the row, which
+has every column of its kind of bench. A job that was skipped, raised, ran out of time or was killed has no
 figures but a `reason`; the run goes on. Rows are written as they finish: an interrupted bench keeps them.
 """
 
@@ -11,52 +12,48 @@ import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import torch
 
-from shadowmetric.bench.plan import Job, Machine, skip_reason
-
-WORKER = (sys.executable, "-m", "shadowmetric.bench.worker")
-JOB_COLUMNS = ("contender", "batch", "dim", "per_class", "seed", "clustered", "repeats")
-FIGURE_COLUMNS = (
-    "forward_ms",
-    "backward_ms",
-    "total_ms",
-    "spread",
-    "product_ms",
-    "ratio_to_product",
-    "peak_extra_mb",
-    "kept_bytes",
-    "reason",
-    "version",
-)
 PLACE_COLUMNS = ("torch", "threads", "cpu", "date")
-COLUMNS = (*JOB_COLUMNS, *FIGURE_COLUMNS, *PLACE_COLUMNS)
 
 Row = dict[str, Any]
+Skip = Callable[[Any], str | None]  # why a job is not run, or None if it is
 
 
-def rows(jobs: Iterable[Job], machine: Machine, timeout: float, file: TextIO) -> Iterator[Row]:
+class Kind(NamedTuple):
+    """One kind of bench: the command that measures a job, and the columns of a row."""
+
+    worker: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+def kind(module: str, *columns: str) -> Kind:
+    """Return the bench whose jobs this module measures; columns: those of the job and of its figures."""
+    return Kind((sys.executable, "-m", module), (*columns, *PLACE_COLUMNS))
+
+
+def rows(bench: Kind, jobs: Iterable[Any], skip: Skip, timeout: float, file: TextIO) -> Iterator[Row]:
     """Yield a row for each job as it finishes, written to the CSV file already."""
-    writer: csv.DictWriter[str] = csv.DictWriter(file, COLUMNS)
+    writer: csv.DictWriter[str] = csv.DictWriter(file, bench.columns)
     writer.writeheader()
     for job in jobs:
-        reason = skip_reason(job, machine, timeout)
-        outcome = {"reason": f"skipped: {reason}"} if reason else run_job(job, timeout)
-        row = complete_row(job, outcome)
+        reason = skip(job)
+        outcome = {"reason": f"skipped: {reason}"} if reason else run_job(bench, job, timeout)
+        row = dict.fromkeys(bench.columns) | asdict(job) | outcome | place()
         writer.writerow(row)
         file.flush()
         yield row
 
 
-def run_job(job: Job, timeout: float) -> Row:
+def run_job(bench: Kind, job: Any, timeout: float) -> Row:
     """Measure the job in a new process; return its figures or the reason why there are none."""
     try:
-        command = [*WORKER, json.dumps(asdict(job))]
+        command = [*bench.worker, json.dumps(asdict(job))]
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=timeout)
     except subprocess.TimeoutExpired:
         return {"reason": f"took longer than the limit of {timeout:.0f} s"}
@@ -75,15 +72,14 @@ def death_reason(code: int, errors: str) -> str:
     return f"ended with exit code {code}: {last[0]}"
 
 
-def complete_row(job: Job, outcome: Row) -> Row:
-    """Return a row with every column: the job, its outcome, and where and when it was measured."""
-    place = {
+def place() -> Row:
+    """Return where and when this is measured."""
+    return {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "cpu": cpu_name(),
         "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
     }
-    return dict.fromkeys(COLUMNS) | asdict(job) | outcome | place
 
 
 def cpu_name() -> str:

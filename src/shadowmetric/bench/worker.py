@@ -1,31 +1,22 @@
-"""One job in this process; one JSON line on standard output. `python -m shadowmetric.bench.worker JOB_AS_JSON`
-
-A process of its own per job is what makes peak memory mean something: no contender inherits memory that
-another one has already touched. Whatever goes wrong in a contender becomes the line's `reason`.
+"""One job of the losses in this process. `python -m shadowmetric.bench.worker JOB_AS_JSON`
 
 Order: libraries, inputs, a tiny warm-up, the first full step (peak memory; it warms the clock up too),
 kept bytes, times.
 """
 
-import contextlib
 import importlib.metadata
-import json
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from shadowmetric.bench.answer import Figures, answer, figures_or_reason
 from shadowmetric.bench.contenders import CONTENDERS, PACKAGES
-from shadowmetric.bench.measure import kept_bytes, peak_extra_bytes, step, times
+from shadowmetric.bench.inputs import around_centres
+from shadowmetric.bench.measure import kept_bytes, megabytes, peak_extra_bytes, step, times
 from shadowmetric.bench.plan import Job
 
 WARM_UP_ROWS = 32
-FREE_DIRECTIONS = 8  # of the class centres with --clustered: trained embeddings use few of their dimensions
-SPREAD = 0.5  # of a class around its centre
-
-Figures = dict[str, float | int | str | None]
 
 
 def inputs(job: Job) -> tuple[Tensor, Tensor]:
@@ -34,9 +25,7 @@ def inputs(job: Job) -> tuple[Tensor, Tensor]:
     labels = torch.arange(job.batch) // job.per_class
     embeddings = torch.randn(job.batch, job.dim, generator=generator)
     if job.clustered:
-        directions = torch.randn(FREE_DIRECTIONS, job.dim, generator=generator) / FREE_DIRECTIONS**0.5
-        centres = torch.randn(int(labels[-1]) + 1, FREE_DIRECTIONS, generator=generator) @ directions
-        embeddings = embeddings.mul_(SPREAD).add_(centres[labels])
+        embeddings = around_centres(embeddings, labels, generator)
     return embeddings.requires_grad_(), labels
 
 
@@ -60,7 +49,7 @@ def figures(job: Job) -> Figures:
         "spread": time.spread,
         "product_ms": time.product,
         "ratio_to_product": time.total / time.product,
-        "peak_extra_mb": "unknown" if peak is None else peak / 1e6,
+        "peak_extra_mb": megabytes(peak),
         "kept_bytes": kept,
         "version": importlib.metadata.version(PACKAGES.get(job.contender, "torch")),
     }
@@ -68,29 +57,8 @@ def figures(job: Job) -> Figures:
 
 def record(job: Job) -> Figures:
     """Return the job's figures, or the reason why there are none."""
-    try:
-        return figures(job)
-    except ImportError as missing:
-        return {"reason": f"{PACKAGES.get(job.contender, job.contender)} cannot be imported: {_one_line(missing)}"}
-    except Exception as failure:  # a contender is foreign code: whatever it raises is its row
-        return {"reason": f"{type(failure).__name__}: {_one_line(failure)}"}
-
-
-def _one_line(failure: Exception) -> str:
-    return (str(failure).strip().splitlines() or ["no message"])[0]
-
-
-def offer_this_process_first() -> None:
-    """Ask the kernel to end this process before any other should memory run out."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
-
-
-def main() -> None:
-    """Measure the job of the command line."""
-    offer_this_process_first()
-    print(json.dumps(record(Job(**json.loads(sys.argv[1])))))
+    return figures_or_reason(lambda: figures(job), PACKAGES.get(job.contender, job.contender))
 
 
 if __name__ == "__main__":
-    main()
+    answer(Job, record)

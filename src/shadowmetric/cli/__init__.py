@@ -27,6 +27,7 @@ def command_line():
     from cyclopts import App
 
     from shadowmetric.cli.bench import bench
+    from shadowmetric.cli.evaluate import EXAMPLES, USAGE, evaluate
 
     app = App(
         name="shadowmetric",
@@ -35,4 +36,5 @@ def command_line():
         suppress_keyboard_interrupt=False,
     )
     app.command(bench)
+    app.command(evaluate, usage=USAGE, help_epilogue=EXAMPLES)
     return app
