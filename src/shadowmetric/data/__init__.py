@@ -1,0 +1,1 @@
+"""What is trained on and measured, as it lies on disk."""
