@@ -143,7 +143,7 @@ def _check_finite(rows: Tensor, name: str) -> None:
     bad = torch.cat([~torch.isfinite(part).all(dim=1) for part in rows.split(some)]).nonzero()
     if len(bad):
         raise ValueError(
-            f"{name} has {len(bad)} rows that are not finite, the first is row {int(bad[0])}; "
+            f"{name} has NaN or infinity in {len(bad)} of {len(rows)} rows, the first is row {int(bad[0])}; "
             "look for a division by zero, a learning rate too high or an overflow in half precision."
         )
     part = int(longest.argmax())

@@ -476,13 +476,13 @@ def test_control_c_is_one_line_and_exit_code_130(capsys, folder, monkeypatch):
         ("e.npy gl.npy", "e.npy has 60 rows and gl.npy 40 labels; give one label for each row."),
         (
             "nan.npy l.npy",
-            "nan.npy: embeddings has 2 rows that are not finite, the first is row 7; look for a division by zero, "
-            "a learning rate too high or an overflow in half precision.",
+            "nan.npy: embeddings has NaN or infinity in 2 of 60 rows, the first is row 7; look for a division by "
+            "zero, a learning rate too high or an overflow in half precision.",
         ),
         (
             "e.npy l.npy --gallery nan.npy --gallery-labels l.npy",
-            "nan.npy: gallery has 2 rows that are not finite, the first is row 7; look for a division by zero, "
-            "a learning rate too high or an overflow in half precision.",
+            "nan.npy: gallery has NaN or infinity in 2 of 60 rows, the first is row 7; look for a division by "
+            "zero, a learning rate too high or an overflow in half precision.",
         ),
         ("e.npy l.npy --gallery g.npy", "g.npy holds no labels; name the file of its labels with --gallery-labels."),
         ("e.npy l.npy --gallery-labels gl.npy", "--gallery-labels was given without --gallery; give both or neither."),

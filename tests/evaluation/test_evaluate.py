@@ -117,7 +117,10 @@ def test_what_is_refused_and_how():
     broken[7, 3] = float("nan")
     cases = [
         (lambda: scores(broken, labels), "the first is row 7"),
-        (lambda: scores(embeddings, labels, gallery=broken, gallery_labels=labels), "gallery has 1 rows .* row 7"),
+        (
+            lambda: scores(embeddings, labels, gallery=broken, gallery_labels=labels),
+            "gallery has NaN or infinity in 1 of .* row 7",
+        ),
         (lambda: scores(embeddings, labels[:5]), "12 rows of embeddings"),
         (lambda: scores(embeddings, labels.double()), "integers"),
         (lambda: scores(embeddings, labels, gallery=embeddings), "without gallery_labels"),

@@ -291,7 +291,7 @@ GALLERY = {"gallery": ROWS, "gallery_labels": LABELS}
         ({**GALLERY, "own": torch.arange(5) - 2}, "own names row -2"),
         ({"gallery": torch.randn(5, 4), "gallery_labels": LABELS}, "gallery has rows of 4 numbers"),
         ({"gallery": ROWS, "gallery_labels": LABELS[:2]}, "gallery_labels has shape"),
-        ({"gallery": ROWS / 0, "gallery_labels": LABELS}, "gallery has 5 rows that are not finite"),
+        ({"gallery": ROWS / 0, "gallery_labels": LABELS}, "gallery has NaN or infinity in 5 of"),
         ({"false_accept_rates": [0.1, 1.5]}, "a false accept rate is 1.5"),
         ({"false_accept_rates": [math.nan]}, "a false accept rate is nan"),
         ({"scratch_bytes": 0}, "scratch_bytes is 0"),

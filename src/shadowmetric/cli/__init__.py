@@ -18,6 +18,9 @@ def main(tokens: Sequence[str] | None = None) -> None:
     except (Mistake, CycloptsError) as mistake:
         print(" ".join(str(mistake).split()), file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        sys.exit(130)
 
 
 def command_line():

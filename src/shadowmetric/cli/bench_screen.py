@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from shadowmetric.bench.run import Kind, Row, Skip, rows
 from shadowmetric.cli.bench_settings import opened
+from shadowmetric.cli.screen import screen
 
-WIDTH_WITHOUT_TERMINAL = 120
 LONG_MEMORY = 24 * 3600  # seconds of history for the speed of the bar: all of it
 
 
@@ -29,15 +29,15 @@ class Step(NamedTuple):
     seconds: float
 
 
-def measured(bench: Kind, jobs: Sequence[Any], skip: Skip, timeout: float, out: Path, screen: "BenchScreen") -> None:
+def measured(bench: Kind, jobs: Sequence[Any], skip: Skip, timeout: float, out: Path, shown_on: "BenchScreen") -> None:
     """Run the jobs, show their rows and write them to the CSV; control-C keeps what is done."""
     with opened(out) as file:
         try:
-            with screen:
+            with shown_on:
                 for row in rows(bench, jobs, skip, timeout, file):
-                    screen.add(row)
+                    shown_on.add(row)
         except KeyboardInterrupt:
-            screen.say(f"Stopped. The rows that finished are in {out.resolve()}")
+            shown_on.say(f"Stopped. The rows that finished are in {out.resolve()}")
             sys.exit(130)
 
 
@@ -48,9 +48,7 @@ class BenchScreen:
         self.steps = steps
         self.draw = draw
         self.rows: list[Row] = []
-        self.console = Console()
-        if not self.console.is_terminal:
-            self.console = Console(width=WIDTH_WITHOUT_TERMINAL)
+        self.console = screen()
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),

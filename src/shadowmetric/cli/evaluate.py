@@ -87,7 +87,7 @@ def intervals_of(scores: Scores, seed: int) -> dict[str, Interval]:
 def show(what: Evaluated, scores: Scores, intervals: dict[str, Interval], settings: EvaluateSettings) -> None:
     """Print tables or JSON; write JSON to a file if one is named."""
     from shadowmetric.cli.evaluate_json import as_json
-    from shadowmetric.cli.evaluate_screen import say, screen
+    from shadowmetric.cli.screen import say, screen
 
     found = as_json(what, scores, intervals, settings.worst, settings.classes, settings.confusion)
     text = json.dumps(found, indent=2, allow_nan=False)
@@ -103,9 +103,9 @@ def show(what: Evaluated, scores: Scores, intervals: dict[str, Interval], settin
 
 def print_tables(what: Evaluated, scores: Scores, intervals: dict[str, Interval], settings: EvaluateSettings) -> None:
     """Print everything, the figures first."""
-    from shadowmetric.cli.evaluate_screen import screen, show
     from shadowmetric.cli.evaluate_table import print_collapse, print_figures, print_title, print_verification
     from shadowmetric.cli.evaluate_worst import print_confusion, print_worst, report_table
+    from shadowmetric.cli.screen import screen, show
 
     console = screen()
     print_title(console, what, scores)

@@ -3,8 +3,8 @@
 from rich.console import Console
 
 from shadowmetric.cli.evaluate_input import Evaluated
-from shadowmetric.cli.evaluate_screen import new_table, say, show
 from shadowmetric.cli.evaluate_words import count, figure, figure_name, figure_words, number, percent, span
+from shadowmetric.cli.screen import new_table, say, show
 from shadowmetric.evaluation import Interval, Scores
 from shadowmetric.evaluation.collapse import Collapse
 from shadowmetric.evaluation.retrieval import RETRIEVAL

@@ -5,8 +5,8 @@ from rich.table import Table
 from rich.text import Text
 
 from shadowmetric.cli.evaluate_input import Evaluated
-from shadowmetric.cli.evaluate_screen import fits, new_table, show
 from shadowmetric.cli.evaluate_words import class_name, figure, figure_name, number, percent
+from shadowmetric.cli.screen import fits, new_table, show
 from shadowmetric.evaluation import Scores
 from shadowmetric.evaluation.classification import ClassReport, ClassRow
 from shadowmetric.evaluation.scores import HardClass, HardQuery

@@ -135,8 +135,9 @@ class Scores:
         if name is None:
             return []
         values = self.per_query[name].cpu()
-        order = [query for query in torch.argsort(values, stable=True).tolist() if not math.isnan(values[query])]
-        return [self._hard_query(query, float(values[query])) for query in order[:count]]
+        there = int((~values.isnan()).sum())  # NaN is sorted last
+        order = torch.argsort(values, stable=True)[: min(max(count, 0), there)].tolist()
+        return [self._hard_query(query, float(values[query])) for query in order]
 
     def hardest_classes(self, count: int = 10) -> list[HardClass]:
         """Return the classes with the lowest mean value over their queries, lone ones left out."""

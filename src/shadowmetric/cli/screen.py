@@ -1,4 +1,4 @@
-"""Where an evaluation is printed: a terminal of any width, or a file with lines of a fixed width and no colours."""
+"""Where a command prints: a terminal of any width, or a file with lines of a fixed width and no colours."""
 
 import io
 import sys
