@@ -59,7 +59,7 @@ def ranked_hits(
     closest: bool = False,
     scratch_bytes: int,
     progress: Progress | None = None,
-) -> Iterator[Hits]:
+) -> Iterator[tuple[slice, Hits]]:
     """Yield the hits of consecutive arranged rows, up to max(least_limit, R) or the end of the gallery."""
     columns = len(comparison.gallery)
     most = min(max(int(comparison.relevant[0]), least_limit), columns)
@@ -87,7 +87,7 @@ def ranked_hits(
         best = largest_values(torch.cat([best, values], 1), limit) if block.first else values.clone()
         if block.last == columns:
             steps = best.flip(1).mul_(2 * STEPS).long()  # odd for other classes
-            yield Hits(steps.bitwise_and_(1) == 0, relevant, nearest)
+            yield here, Hits(steps.bitwise_and_(1) == 0, relevant, nearest)
 
 
 def first_places(

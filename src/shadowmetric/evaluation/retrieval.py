@@ -5,10 +5,9 @@ Which places of the ranked gallery are hits (`hits`) is found block by block; ea
 
 from collections.abc import Collection, Sequence
 
-import torch
 from torch import Tensor
 
-from shadowmetric.evaluation.comparison import Sets, compare, in_order_of_queries
+from shadowmetric.evaluation.comparison import Sets, compare
 from shadowmetric.evaluation.hits import Hits, ranked_hits
 from shadowmetric.evaluation.map_at_r import map_at_r
 from shadowmetric.evaluation.precision import precision_at_k
@@ -36,13 +35,14 @@ def retrieval(
     limit = max([1, *(k for name in ks if name in measures for k in ks[name])])
     far = "reciprocal_rank" in measures
     share = FIRST_PASS if far else 1.0
-    blocks: dict[str, list[Tensor]] = {}
-    for hits in ranked_hits(
+    found: dict[str, Tensor] = {}
+    for rows, hits in ranked_hits(
         comparison, limit, closest=far, scratch_bytes=scratch_bytes, progress=lambda done: progress(share * done)
     ):
         for name, values in _values(hits, measures, recall_at, precision_at).items():
-            blocks.setdefault(name, []).append(values)
-    found = {name: in_order_of_queries(torch.cat(parts), comparison.order) for name, parts in blocks.items()}
+            if name not in found:  # once: small tensors that outlive a block would pin its memory in the heap
+                found[name] = values.new_empty(len(sets.labels))
+            found[name][comparison.order[rows]] = values
     if far:
         first, closest = found.pop("first"), found.pop("closest")
         found["reciprocal_rank"] = reciprocal_rank(
