@@ -22,12 +22,12 @@ from torch import Tensor
 from shadowmetric.evaluation.comparison import HALF_A_STEP, STEPS, Comparison
 from shadowmetric.ops.largest import count_at_least, largest_values
 from shadowmetric.ops.runs import add, exclude, raise_to_maxima
-from shadowmetric.ops.similarity_blocks import Block, Progress, similarity_blocks
+from shadowmetric.ops.similarity_blocks import Block, Progress, similarity_blocks, whole_row_blocks
 from shadowmetric.ops.top_k import write_at
 
 NOWHERE = -4.0 + HALF_A_STEP  # below every similarity, and of no class
 WIDTH = 16384  # columns at once, where a query needs few of them
-MANY = WIDTH // 8  # values of a row: then all columns at once, so that they are selected from only once
+MANY = WIDTH // 8  # values of a row
 
 
 class Hits(NamedTuple):
@@ -63,17 +63,9 @@ def ranked_hits(
     """Yield the hits of consecutive arranged rows, up to max(least_limit, R) or the end of the gallery."""
     columns = len(comparison.gallery)
     most = min(max(int(comparison.relevant[0]), least_limit), columns)
-    width = columns if most > MANY else min(columns, WIDTH)
     best = torch.empty(0)
     nearest = torch.empty(0)
-    for block in similarity_blocks(
-        comparison.query,
-        comparison.gallery,
-        scratch_bytes=scratch_bytes,
-        width=width,
-        temporaries=4 * most / width + 0.1,
-        progress=progress,
-    ):
+    for block in _blocks(comparison, most, scratch_bytes, progress):
         here = slice(block.top, block.bottom)
         relevant = comparison.relevant[here]
         limit = min(max(int(relevant.max()), least_limit), columns)
@@ -88,6 +80,15 @@ def ranked_hits(
         if block.last == columns:
             steps = best.flip(1).mul_(2 * STEPS).long()  # odd for other classes
             yield here, Hits(steps.bitwise_and_(1) == 0, relevant, nearest)
+
+
+def _blocks(comparison: Comparison, most: int, scratch_bytes: int, progress: Progress | None) -> Iterator[Block]:
+    """Yield blocks of whole rows where much of a row is needed, so that it is selected from once; else smaller ones."""
+    sides = (comparison.query, comparison.gallery)
+    temporaries = 4 * most / len(comparison.gallery) + 0.1
+    if most > MANY:
+        return whole_row_blocks(*sides, scratch_bytes=scratch_bytes, temporaries=temporaries, progress=progress)
+    return similarity_blocks(*sides, scratch_bytes=scratch_bytes, width=WIDTH, temporaries=0.6, progress=progress)
 
 
 def first_places(

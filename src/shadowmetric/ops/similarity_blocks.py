@@ -96,6 +96,7 @@ def whole_row_blocks(
     temporaries: float = 0.0,
     multiple: int = 1,
     least: float | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[Block]:
     """Yield blocks of whole rows, a multiple of `multiple` at once, for reducers that need all of a row."""
     height = even(len(left), whole_rows(len(right), left, scratch_bytes, temporaries))
@@ -109,6 +110,8 @@ def whole_row_blocks(
         multiply(rows, right, values[: len(rows)], side)
         block = values[: bottom - top]
         yield Block(top, bottom, 0, len(right), block if least is None else block.clamp_min_(least))
+        if progress is not None:
+            progress(bottom / len(left))
 
 
 def multiply(rows: Tensor, right: Rows, out: Tensor, side: int) -> None:
