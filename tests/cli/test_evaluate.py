@@ -13,7 +13,7 @@ from rich.console import Console
 
 import shadowmetric as sm
 from shadowmetric.cli import evaluate as command
-from shadowmetric.cli import evaluate_screen, evaluate_table, main
+from shadowmetric.cli import evaluate_table, main, screen
 from shadowmetric.evaluation import MEASURES, Interval
 from shadowmetric.evaluation.collapse import Collapse
 
@@ -308,7 +308,7 @@ def test_a_mapped_file_is_not_brought_into_memory(folder):
 @pytest.mark.parametrize("width", [50, 80, 120])
 @pytest.mark.parametrize("labels", ["l.npy", "names.npy"])
 def test_tables_fit_the_terminal(capsys, folder, monkeypatch, width, labels):
-    monkeypatch.setattr(evaluate_screen, "screen", lambda: terminal(width))
+    monkeypatch.setattr(screen, "screen", lambda: terminal(width))
     lines = printed(capsys, "e.npy", labels, "--classes", "--confusion").splitlines()
     assert max(len(line) for line in lines) <= width
     if width >= 80:
@@ -348,13 +348,13 @@ def test_the_confusion_is_a_matrix_where_that_fits_and_a_list_elsewhere(capsys, 
     assert matrix[1].split() == ["class", "0", "1", "2", "3", "4", "77"]
     for line, label, counts in zip(matrix[3:9], [0, 1, 2, 3, 4, 77], dense, strict=True):
         assert line.split() == [str(label), *(str(cell) if cell else "·" for cell in counts)]
-    monkeypatch.setattr(evaluate_screen, "screen", lambda: terminal(48))
+    monkeypatch.setattr(screen, "screen", lambda: terminal(48))
     np.save("names.npy", np.array([f"class number {label}" for label in LABELS]))
     numbers = printed(capsys, "e.npy", "names.npy", *tokens[2:])
     matrix = numbers[numbers.index("Confusion") :].splitlines()
     assert matrix[1].split() == ["class", "1", "2", "3", "4", "5", "6"]
     assert matrix[8].startswith("6 class number 77 ")
-    monkeypatch.setattr(evaluate_screen, "screen", lambda: terminal(18))
+    monkeypatch.setattr(screen, "screen", lambda: terminal(18))
     listed = printed(capsys, *tokens)
     shown = [int(line.split()[-1]) for line in listed.splitlines() if re.fullmatch(r"\d+ +\d+ +\d+ *", line)]
     assert shown == sorted(shown, reverse=True)
