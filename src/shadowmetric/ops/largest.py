@@ -33,9 +33,12 @@ def largest_values(values: Tensor, k: int) -> Tensor:
         return _grouped(values, k)[0].topk(k, dim=1).values.flip(1)
     if values.device.type != "cpu":
         return values.topk(k, dim=1).values.flip(1)
-    parts = torch.get_num_threads() if values.numel() > LARGE else 1
-    with ThreadPoolExecutor(parts) as threads:  # numpy lets go of the interpreter while it sorts
-        list(threads.map(lambda part: _sort_end(part.numpy(), k), values.tensor_split(parts)))
+    parts = values.tensor_split(torch.get_num_threads() if values.numel() > LARGE else 1)
+    if len(parts) == 1:
+        _sort_end(values.numpy(), k)
+    else:
+        with ThreadPoolExecutor(len(parts)) as threads:  # numpy lets go of the interpreter while it sorts
+            list(threads.map(lambda part: _sort_end(part.numpy(), k), parts))
     return values[:, width - k :]
 
 
