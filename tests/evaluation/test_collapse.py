@@ -147,7 +147,7 @@ def test_a_file_on_disk_is_never_copied_whole(tmp_path):
     [
         (torch.zeros(3), 1, "embeddings has shape"),
         (torch.zeros(0, 3), 1, "embeddings is empty"),
-        (torch.full((2, 2), math.nan), 1, "not finite"),
+        (torch.full((2, 2), math.nan), 1, "NaN or infinity"),
         (torch.ones(2, 2), 0, "scratch_bytes is 0"),
     ],
 )
