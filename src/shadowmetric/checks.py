@@ -137,7 +137,9 @@ def check_triplets(
 def _check_finite(rows: Tensor, name: str) -> None:
     dtype = torch.promote_types(rows.dtype, torch.float32)
     some = max(1, NUMBERS_AT_ONCE // rows.shape[1])  # a norm in another type copies its rows
-    longest = torch.stack([torch.linalg.vector_norm(part, dim=1, dtype=dtype).max() for part in rows.split(some)])
+    longest = torch.empty(-(-len(rows) // some), dtype=dtype, device=rows.device)
+    for number, part in enumerate(rows.split(some)):
+        longest[number] = torch.linalg.vector_norm(part, dim=1, dtype=dtype).max()
     if longest.max() < LONGEST_ROW:  # false for NaN too
         return
     bad = torch.cat([~torch.isfinite(part).all(dim=1) for part in rows.split(some)]).nonzero()

@@ -232,3 +232,9 @@ def test_refusals():
         paired_test(values, values, permutations=0)
     with pytest.raises(ValueError, match=r"level is 2\.0"):
         paired_test(values, values, level=2.0)
+
+
+def test_runs_that_differ_by_rounding_alone_are_inside_the_noise():
+    first = torch.tensor([1.0, 0.001, 0.5])
+    second = torch.nextafter(first, torch.tensor([1.0, 1.0, 0.5]))
+    assert paired_test(first, second).p_value == 1.0

@@ -300,3 +300,13 @@ GALLERY = {"gallery": ROWS, "gallery_labels": LABELS}
 def test_what_makes_no_sense_is_refused_in_a_sentence(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         verification(ROWS, LABELS, **settings)
+
+
+@pytest.mark.parametrize("dim", [768, 2048])
+def test_rows_that_rounding_makes_longer_than_one_lose_no_pair(dim):
+    codes = torch.sign(torch.randn(10, dim, generator=torch.Generator().manual_seed(0)))
+    rows = torch.cat([codes, codes, -codes])  # duplicates and opposites
+    found = verification(rows, torch.arange(30) % 10)
+    assert (found.genuine_pairs, found.impostor_pairs) == (30, 405)
+    apart = verification(rows, torch.arange(30))
+    assert (apart.genuine_pairs, apart.impostor_pairs) == (0, 435)

@@ -61,7 +61,7 @@ def bootstrap_interval(
     origin = min(max(0.0, float(values.min())), float(values.max()))  # the point of the values' range nearest to 0
     units, unit = whole_units(values - origin, float((values - origin).abs().max()), queries)
     blocks = resampled(lambda drawn: look_up(units, drawn).sum(dim=1), queries, resamples, seed, scratch_bytes)
-    means = origin + torch.cat(list(blocks)).double() / queries * unit
+    means = origin + joined(blocks, resamples).double() / queries * unit
     return _interval(origin + int(units.sum()) / queries * unit, means, level, queries)
 
 
@@ -88,7 +88,7 @@ def macro_f1_interval(
         return Interval(math.nan, math.nan, math.nan, level, resamples, 0)
     cells = _cells(labels, predictions, known)
     blocks = resampled(lambda drawn: _cell_counts(cells, drawn), queries, resamples, seed, scratch_bytes)
-    scores = torch.cat([_macro_f1(cells, counts) for counts in blocks])
+    scores = joined((_macro_f1(cells, counts) for counts in blocks), resamples)
     return _interval(class_report(labels, predictions, known).macro_f1, scores, level, queries)
 
 
@@ -108,6 +108,18 @@ def resampled(
         for shape in shapes[1:]:
             counts += count(torch.randint(queries, shape, generator=generator))
         yield counts
+
+
+def joined(blocks: Iterator[Tensor], resamples: int) -> Tensor:
+    """Return one value for each resample; written into one tensor, since parts kept one by one would pin the heap."""
+    first = next(blocks)
+    values = first.new_empty(resamples)
+    values[: len(first)] = first
+    done = len(first)
+    for block in blocks:
+        values[done : done + len(block)] = block
+        done += len(block)
+    return values
 
 
 def look_up(values: Tensor, numbers: Tensor) -> Tensor:

@@ -42,7 +42,9 @@ def vote(sets: Sets, k: int = 5, *, scratch_bytes: int, progress: Progress | Non
     row = order[found.row]
     labels, there = sets.gallery_labels[row], found.similarity > float("-inf")
     some = max(1, scratch_bytes // (16 * row.shape[1] ** 2))  # rows whose votes are counted at once
-    winner = torch.cat([_winner(*part) for part in zip(labels.split(some), there.split(some), strict=True)])
+    winner = torch.empty_like(row[:, 0])
+    for part in zip(winner.split(some), labels.split(some), there.split(some), strict=True):
+        part[0].copy_(_winner(*part[1:]))
     return Vote(labels.gather(1, winner[:, None])[:, 0], there[:, 0], row, found.similarity)
 
 

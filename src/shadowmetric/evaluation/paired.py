@@ -130,7 +130,7 @@ def sign_flip_p_value(difference: Tensor, rounding: float, permutations: int, se
     units, unit = whole_units(difference, float(difference.abs().max()), len(difference))
     slack = len(units) * (1 + int(rounding / unit))
     flipped = flipped_sums(units, permutations, seed, scratch_bytes)
-    extreme = int((flipped.abs() >= abs(int(units.sum())) - slack).sum())
+    extreme = int((flipped.abs() >= max(0, abs(int(units.sum())) - slack)).sum())
     return (1 + extreme) / (1 + permutations)
 
 

@@ -100,7 +100,7 @@ class Scores:
         found: dict[str, Any] = {"setting": self.setting._asdict()}
         found |= self.figures()
         if self.verification is not None:
-            found["verification"] = vars(self.verification)
+            found["verification"] = dict(vars(self.verification))
         if self.collapse is not None:
             found["collapse"] = vars(self.collapse) | {"variance": self.collapse.variance.tolist()}
         return found
@@ -118,7 +118,8 @@ class Scores:
 
     def compared_with(self, other: "Scores", name: str, *, level: float = 0.95, seed: int = 0) -> PairedTest:
         """Test whether this run is better than another one on the same queries."""
-        if not torch.equal(self.labels.cpu(), other.labels.cpu()):
+        pairs = ((self.labels, other.labels), (self.query_rows, other.query_rows))
+        if not all(torch.equal(mine.cpu(), theirs.cpu()) for mine, theirs in pairs):
             raise ValueError("the two evaluations have different queries; compare runs on the same ones.")
         for scores in (self, other):
             if name not in scores.per_query:

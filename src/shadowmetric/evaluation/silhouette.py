@@ -5,7 +5,8 @@
     s(i) = (b - a) / max(a, b),  from -1 to 1
 
 Source: Rousseeuw, "Silhouettes" (1987). Distances are between unit rows: Euclidean by default (scikit-learn's
-default metric on unit rows), "squared", or "cosine" (1 - cos; half the squared one, so the same silhouette).
+default metric on unit rows), "squared", or "cosine" (1 - cos; half the squared one but for
+zero rows, so the same silhouette).
 
 Edge cases: a row that is alone in its class scores 0; so does one with a = b = 0 (duplicates everywhere).
 With one class only there is no b, and every s is NaN. Distances below 3e-7, which is what rounding leaves

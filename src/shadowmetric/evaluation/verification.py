@@ -157,7 +157,8 @@ class _Counts:
         size = block.values.numel()
         if len(self.index) < size:
             self.index = self.index.new_empty(size)
-        return self.index[:size].view(block.values.shape).copy_(block.values)
+        values = block.values.clamp_(1, BINS)  # a rounded row may be longer than 1 by a step or two
+        return self.index[:size].view(values.shape).copy_(values)
 
     def add(self, index: Tensor) -> None:
         """Count the entries of a block."""

@@ -3,10 +3,11 @@
 A float32 product rounds as it sums, and the order of its sums depends on the shape of the block and on where in
 it a row stands: equal rows may get different cosines, and whether two items tie becomes chance. Here the entries of
 unit rows are rounded to multiples of 2^-24. Products of two such numbers are multiples of 2^-48, sums of them stay
-below 1 in size, and float64 holds 53 binary places: every sum is exact, in any order, on any device that has float64.
+near 1 in size, and float64 holds 53 binary places: every sum is exact, in any order, on any device that has float64.
 
 The price: an entry moves by at most 2^-25 = 3e-8, half of float32's own rounding at 1, and a cosine by about 2e-8
-(a tenth of a millionth at worst of thousands); and products in float64 take twice the time of float32.
+(by up to 2e-6 where every entry rounds the same way, as in rows of ±1 of 2,048 numbers);
+and products in float64 take twice the time of float32.
 
 Memory: as `Rows`; made whole they take 8 bytes an entry, or 4 if that is all that fits (float32 holds them exactly).
 """

@@ -31,7 +31,10 @@ def row_lengths_of(source: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     if dtype == source.dtype:
         return torch.linalg.vector_norm(source.detach(), dim=1)
     some = max(1, CONVERTED_AT_ONCE // source.shape[1])  # a norm in another type copies its rows
-    return torch.cat([torch.linalg.vector_norm(part, dim=1, dtype=dtype) for part in source.detach().split(some)])
+    lengths = torch.empty(len(source), dtype=dtype, device=source.device)  # parts kept one by one would pin the heap
+    for part, length in zip(source.detach().split(some), lengths.split(some), strict=True):
+        length.copy_(torch.linalg.vector_norm(part, dim=1, dtype=dtype))
+    return lengths
 
 
 class Rows:

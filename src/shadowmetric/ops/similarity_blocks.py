@@ -1,7 +1,7 @@
 """The one block loop: left @ right.T, a block at a time, in a fixed amount of memory.
 
-Everything here that compares rows with rows (mining, losses over whole rows, top-k, and later
-evaluation and search) is a small reducer over these blocks. The product as a whole never exists.
+Everything here that compares rows with rows (mining, losses over whole rows, top-k, evaluation,
+and later search) is a small reducer over these blocks. The product as a whole never exists.
 
 Memory: about `scratch_bytes`, whatever the number of rows: one block, the reducer's temporaries of
 the same shape (the caller says how many), and the rows of both sides that the block was made of.
