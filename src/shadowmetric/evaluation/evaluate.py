@@ -6,7 +6,8 @@
 Retrieval, voting and verification compare queries with the gallery; silhouette, clusters and collapse look at
 the query set alone. Rows are compared by cosine. Each measure's file has its definition and its edge cases.
 
-Memory: besides what is given, about twice `scratch_bytes`, and a few numbers for each row and query.
+Memory: besides what is given, up to three times `scratch_bytes`, a few numbers for each row and query, and the rows
+of a sample.
 """
 
 import warnings
