@@ -83,27 +83,29 @@ def check_batch(
     references: Tensor | None,
     reference_labels: Tensor | None,
     *,
+    other: str = "references",
     debug: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Check a batch and its references; return both sets of labels as int64."""
+    """Check a batch and what it is compared with, called `other`; return both sets of labels as int64."""
     check_rows(embeddings, debug=debug)
     labels = check_labels(labels, embeddings)
+    other_labels = f"{other.removesuffix('s')}_labels"
     if (references is None) != (reference_labels is None):
-        given, missing = ("references", "reference_labels")[:: 1 if reference_labels is None else -1]
+        given, missing = (other, other_labels)[:: 1 if reference_labels is None else -1]
         raise ValueError(f"{given} was given without {missing}; pass both or neither.")
     if references is None or reference_labels is None:
         return labels, None
-    check_rows(references, "references", debug=debug)
+    check_rows(references, other, debug=debug)
     if references.shape[1] != embeddings.shape[1]:
         raise ValueError(
-            f"references has rows of {references.shape[1]} numbers and embeddings of {embeddings.shape[1]}; "
+            f"{other} has rows of {references.shape[1]} numbers and embeddings of {embeddings.shape[1]}; "
             "they must match."
         )
     if references.device != embeddings.device:
         raise ValueError(
-            f"references is on {references.device} and embeddings on {embeddings.device}; move one to the other."
+            f"{other} is on {references.device} and embeddings on {embeddings.device}; move one to the other."
         )
-    return labels, check_labels(reference_labels, references, "reference_labels", "references")
+    return labels, check_labels(reference_labels, references, other_labels, other)
 
 
 def check_triplets(

@@ -177,9 +177,9 @@ def test_even_cosines_between_two_steps_do_not_depend_on_the_block_size():
 def test_every_sum_of_products_is_exact():
     embeddings, labels = clustered(40, 700, 4)
     scale = STEPS / GRID**2
-    left = _Arranged(embeddings, labels, scale=scale, offset=STEPS + 1.5).load(0, 40)
-    right = _Arranged(embeddings, labels).load(0, 40)
-    whole = (left / scale).long() @ right.long().T
+    left = _Arranged(embeddings, labels, tail=STEPS + 1.5, scale=float(STEPS)).load(0, 40)
+    right = _Arranged(embeddings, labels, tail=1.0).load(0, 40)
+    whole = (left * GRID / STEPS).long() @ (right * GRID).long().T
     assert torch.equal((left @ right.T / scale).long(), whole)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_choice, check_labels, check_rows, check_scratch
+from shadowmetric.checks import check_batch, check_choice, check_scratch
 from shadowmetric.evaluation.classification import class_report
 from shadowmetric.evaluation.clusters import k_means
 from shadowmetric.evaluation.collapse import collapse
@@ -66,18 +66,7 @@ def evaluate(
         sets = everything if len(chosen) == len(everything.labels) else everything.some(chosen)
         itself = everything._replace(gallery=everything.query, gallery_labels=everything.labels, own=None)
         itself = itself if len(chosen) == len(everything.labels) else itself.some(chosen)
-        setting = Setting(
-            protocol="query-gallery" if everything.own is None else "leave-one-out",
-            queries=len(sets.labels),
-            of_queries=len(everything.labels),
-            gallery=len(sets.gallery_labels),
-            dim=sets.query.shape[1],
-            classes=len(torch.unique(sets.labels)),
-            lone_queries=int((relevant_counts(sets) == 0).sum()),
-            neighbours=neighbours,
-            silhouette_distance=silhouette_distance,
-            seed=seed,
-        )
+        setting = _setting(everything, sets, neighbours, silhouette_distance, seed)
         stages = Stages(expected_costs(setting, wanted), report)
         figures: dict[str, Any] = {}
         values: dict[str, Tensor] = {}
@@ -116,6 +105,21 @@ def evaluate(
     )
 
 
+def _setting(everything: Sets, sets: Sets, neighbours: int, silhouette_distance: str, seed: int) -> Setting:
+    return Setting(
+        protocol="query-gallery" if everything.own is None else "leave-one-out",
+        queries=len(sets.labels),
+        of_queries=len(everything.labels),
+        gallery=len(sets.gallery_labels),
+        dim=sets.query.shape[1],
+        classes=len(torch.unique(sets.labels)),
+        lone_queries=int((relevant_counts(sets) == 0).sum()),
+        neighbours=neighbours,
+        silhouette_distance=silhouette_distance,
+        seed=seed,
+    )
+
+
 def _retrieval_figures(values: dict[str, Tensor]) -> dict[str, Any]:
     """Return the means over the queries that are not lone, by the names of `Scores`."""
     figures: dict[str, Any] = {"recall_at": {}, "precision_at": {}}
@@ -146,22 +150,11 @@ def _verified(sets: Sets, chosen: Tensor, scratch_bytes: int, stages: Stages):
 def _sets(embeddings: Any, labels: Any, gallery: Any, gallery_labels: Any) -> Sets:
     """Check what was given; return it as tensors, without a copy of any rows."""
     query, labels = _tensor(embeddings, "embeddings"), _tensor(labels, "labels")
-    check_rows(query, debug=True)
-    labels = check_labels(labels, query)
-    if (gallery is None) != (gallery_labels is None):
-        given, missing = ("gallery", "gallery_labels")[:: 1 if gallery_labels is None else -1]
-        raise ValueError(f"{given} was given without {missing}; pass both or neither.")
-    if gallery is None:
+    gallery = None if gallery is None else _tensor(gallery, "gallery")
+    gallery_labels = None if gallery_labels is None else _tensor(gallery_labels, "gallery_labels")
+    labels, gallery_labels = check_batch(query, labels, gallery, gallery_labels, other="gallery", debug=True)
+    if gallery is None or gallery_labels is None:
         return Sets(query, labels, query, labels, torch.arange(len(labels), device=labels.device))
-    gallery = _tensor(gallery, "gallery")
-    check_rows(gallery, "gallery", debug=True)
-    if gallery.shape[1] != query.shape[1]:
-        raise ValueError(
-            f"gallery has rows of {gallery.shape[1]} numbers and embeddings of {query.shape[1]}; they must match."
-        )
-    if gallery.device != query.device:
-        raise ValueError(f"gallery is on {gallery.device} and embeddings on {query.device}; move one to the other.")
-    gallery_labels = check_labels(_tensor(gallery_labels, "gallery_labels"), gallery, "gallery_labels", "gallery")
     return Sets(query, labels, gallery, gallery_labels, None)
 
 

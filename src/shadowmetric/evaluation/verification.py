@@ -16,7 +16,7 @@ much that can matter.
 The cosines are those of `ops/exact_rows`: entries of unit rows are rounded to multiples of 2^-24, and then every sum
 of products is exact in float64. The product is made to yield the number of the bin (scaled rows, and a column for
 the offset), which is exact as well. So no figure depends on how the product is cut into blocks, nor on whose matrix
-product it is; only a device without float64, MPS, sums in float32.
+product it is.
 
 Rows are arranged by class, so that few blocks hold genuine pairs and have to compare labels.
 
@@ -31,11 +31,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_labels, check_rows, check_scratch
+from shadowmetric.checks import check_batch, check_labels, check_scratch
 from shadowmetric.evaluation.accept_curve import AcceptCurve, roc_auc, tied_share
-from shadowmetric.ops.exact_rows import GRID
-from shadowmetric.ops.rows import SHORTEST_ROW, Rows, row_lengths_of
+from shadowmetric.ops.exact_rows import ExactUnitRows
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, Block, Progress, similarity_blocks
+from shadowmetric.ops.top_k import write_at
 
 STEPS = 2**19  # of the cosine between 0 and 1
 BINS = 2 * STEPS + 1  # the multiples of a step from -1 to 1
@@ -82,13 +82,13 @@ def verification(
     """
     check_scratch(scratch_bytes)
     _check_rates(false_accept_rates)
-    _check_rows(embeddings, gallery, gallery_labels, own)
-    labels = check_labels(labels, embeddings)
-    rows = _Arranged(embeddings, labels, scale=STEPS / GRID**2, offset=STEPS + 1.5)
+    labels, gallery_labels = check_batch(embeddings, labels, gallery, gallery_labels, other="gallery")
+    _check_own(own, embeddings, gallery)
+    rows = _Arranged(embeddings, labels, tail=STEPS + 1.5, scale=float(STEPS))  # times columns: the bin of the cosine
     if gallery is None or gallery_labels is None:
-        columns = _Arranged(embeddings, labels)
+        columns = _Arranged(embeddings, labels, tail=1.0)
     else:
-        columns = _Arranged(gallery, check_labels(gallery_labels, gallery, "gallery_labels", "gallery"))
+        columns = _Arranged(gallery, gallery_labels, tail=1.0)
     own_column = None if own is None else columns.places(own)[rows.arrangement]
     counts = _Counts(embeddings.device)
     blocks = similarity_blocks(
@@ -107,30 +107,18 @@ def verification(
         if gallery is None and block.first == block.top:
             index.triu_(1)
         if own_column is not None:
-            _leave_out(index, own_column[block.top : block.bottom] - block.first)
+            write_at(index, own_column[block.top : block.bottom] - block.first, float(NOT_A_PAIR))
         counts.add(index)
     return _figures(*counts.genuine_and_impostor(), false_accept_rates)
 
 
-class _Arranged(Rows):
-    """Unit rows arranged by class, their entries multiples of 1 / GRID, times GRID.
+class _Arranged(ExactUnitRows):
+    """Exact unit rows arranged by class, with their labels."""
 
-    The product of left rows (scale = STEPS / GRID^2, offset) and right rows is cosine * STEPS + offset.
-    """
-
-    def __init__(self, source: Tensor, labels: Tensor, *, scale: float = 1.0, offset: float = 1.0):
-        dtype = torch.float32 if source.device.type == "mps" else torch.float64
-        lengths = row_lengths_of(source, dtype).clamp_min_(SHORTEST_ROW)
+    def __init__(self, source: Tensor, labels: Tensor, *, tail: float, scale: float = 1.0):
         self.labels, self.arrangement = torch.sort(labels, stable=True)
         self.labels_at_hand = self.labels.cpu()
-        self.scale = scale
-        tail = torch.full_like(lengths, offset / scale)
-        super().__init__(source, order=self.arrangement, divisor=lengths / GRID, tail=(tail,), dtype=dtype)
-
-    def load(self, start: int, stop: int) -> Tensor:
-        """Return rows start to stop of the arrangement; valid until the next call."""
-        rows = super().load(start, stop).round_()
-        return rows if self.scale == 1 else rows.mul_(self.scale)
+        super().__init__(source, self.arrangement, tail=tail, scale=scale)
 
     def places(self, numbers: Tensor) -> Tensor:
         """Return where some rows stand in the arrangement; -1 for -1."""
@@ -170,12 +158,6 @@ class _Counts:
         return counts[GENUINE + 1 :], counts[1:GENUINE]
 
 
-def _leave_out(index: Tensor, column: Tensor) -> None:
-    """Let one column of each row be no pair, where the block has that column."""
-    inside = ((column >= 0) & (column < index.shape[1])).nonzero()[:, 0]
-    index[inside, column[inside]] = NOT_A_PAIR
-
-
 def _figures(genuine: Tensor, impostor: Tensor, rates: Sequence[float]) -> Verification:
     """Read the figures from the two histograms."""
     pairs, impostors = int(genuine.sum()), int(impostor.sum())
@@ -208,26 +190,11 @@ def _check_rates(rates: Sequence[float]) -> None:
             raise ValueError(f"a false accept rate is {rate!r}; it must be a share from 0 to 1, such as 0.001.")
 
 
-def _check_rows(embeddings: Tensor, gallery: Tensor | None, gallery_labels: Tensor | None, own: Tensor | None) -> None:
-    check_rows(embeddings)
-    if (gallery is None) != (gallery_labels is None):
-        given, missing = ("gallery", "gallery_labels")[:: 1 if gallery_labels is None else -1]
-        raise ValueError(f"{given} was given without {missing}; pass both or neither.")
-    if gallery is None:
-        if own is not None:
-            raise ValueError("own was given without a gallery; it names gallery rows, so pass both or neither.")
-        return
-    check_rows(gallery, "gallery")
-    if gallery.shape[1] != embeddings.shape[1]:
-        raise ValueError(
-            f"gallery has rows of {gallery.shape[1]} numbers and embeddings of {embeddings.shape[1]}; they must match."
-        )
-    if gallery.device != embeddings.device:
-        raise ValueError(
-            f"gallery is on {gallery.device} and embeddings on {embeddings.device}; move one to the other."
-        )
+def _check_own(own: Tensor | None, embeddings: Tensor, gallery: Tensor | None) -> None:
     if own is None:
         return
+    if gallery is None:
+        raise ValueError("own was given without a gallery; it names gallery rows, so pass both or neither.")
     check_labels(own, embeddings, "own")
     if not -1 <= int(own.min()) <= int(own.max()) < len(gallery):
         wrong = int(own.min()) if int(own.min()) < -1 else int(own.max())

@@ -21,17 +21,21 @@ GRID = 2.0**24
 
 
 class ExactUnitRows(Rows):
-    """Rows of length 1 (zero rows stay zero) in multiples of 2^-24, and perhaps a number after each."""
+    """Rows of length 1 (zero rows stay zero) in multiples of 2^-24, and perhaps a number after each.
 
-    def __init__(self, source: Tensor, order: Tensor | None = None, *, tail: float | None = None):
+    scale: a power of 2 that all of it but the number is multiplied by.
+    """
+
+    def __init__(self, source: Tensor, order: Tensor | None = None, *, tail: float | None = None, scale: float = 1.0):
         length = row_lengths_of(source, torch.float64).clamp_min_(SHORTEST_ROW)
         columns = () if tail is None else (torch.full_like(length, tail),)
         super().__init__(source, order=order, divisor=length.div_(GRID), tail=columns, dtype=torch.float64)
+        self.scale = scale
 
     def load(self, start: int, stop: int) -> Tensor:
         """Return rows start to stop; valid until the next call."""
         rows = super().load(start, stop)
-        rows[:, : self.source.shape[1]].round_().div_(GRID)
+        rows[:, : self.source.shape[1]].round_().mul_(self.scale / GRID)
         return rows
 
     def made_whole(self, most_bytes: int) -> Rows:

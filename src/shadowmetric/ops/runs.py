@@ -8,7 +8,7 @@ Memory: two int64 for each entry of a block that is handled by its number.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -42,22 +42,14 @@ class Runs(NamedTuple):
 
 def exclude(block: Block, runs: Runs, value: float = NEVER) -> None:
     """Write `value` over the rectangles of a block."""
-    numbers = _entries_if_small(block, runs)
-    if numbers is not None:
-        block.values[numbers] = value
-        return
-    for rows, columns in rectangles(block, runs):
-        block.values[rows, columns].fill_(value)
+    for part in _parts(block, runs):
+        block.values[part] = value
 
 
 def add(block: Block, runs: Runs, amount: float) -> None:
     """Add an amount to the entries of the rectangles of a block."""
-    numbers = _entries_if_small(block, runs)
-    if numbers is not None:
-        block.values[numbers] += amount
-        return
-    for rows, columns in rectangles(block, runs):
-        block.values[rows, columns].add_(amount)
+    for part in _parts(block, runs):
+        block.values[part] += amount
 
 
 def raise_to_maxima(best: Tensor, block: Block, runs: Runs) -> None:
@@ -79,6 +71,12 @@ def rectangles(block: Block, runs: Runs) -> Iterator[tuple[slice, slice]]:
             slice(max(runs.row_start[run] - block.top, 0), runs.row_stop[run] - block.top),
             slice(max(runs.start[run] - block.first, 0), runs.stop[run] - block.first),
         )
+
+
+def _parts(block: Block, runs: Runs) -> Iterable[tuple[Tensor, Tensor]] | Iterable[tuple[slice, slice]]:
+    """Return what indexes the rectangles: the numbers of all entries at once, or slices one by one."""
+    numbers = _entries_if_small(block, runs)
+    return rectangles(block, runs) if numbers is None else [numbers]
 
 
 def _entries_if_small(block: Block, runs: Runs) -> tuple[Tensor, Tensor] | None:
