@@ -1,0 +1,177 @@
+"""PK batches: a few images of each of a few classes, so that every anchor has a positive.
+
+A batch of B images with K per class, and what happens where that does not come out even:
+
+    B = 32, K = 5       6 classes of 5, and 2 of a seventh
+    a rest of 1         goes to the first class: no class is ever alone with one image
+    few classes         all of them, as evenly as it goes: 32 of five classes are 7 + 7 + 6 + 6 + 6
+    a class too small   gives what it has; its places go to further classes, then to images to spare in the batch
+    one image only      a class that has no positive to offer is left out, and counted
+
+Every class is visited before any comes again, and every image of a class before any of it does. An epoch is a
+function of (seed, epoch) alone: `position` says how many batches of it are done, so that a run resumes in the middle
+of an epoch with the very next batch. Ranks take turns in one stream of batches, so the stream does not depend on
+their number.
+
+Memory: two int64 for each image.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from torch.utils.data import Sampler
+
+
+def shares(batch: int, per_class: int, classes: int) -> list[int]:
+    """Return how many images each class of a batch gives, if every class has enough."""
+    if classes * per_class <= batch:
+        each, more = divmod(batch, classes)
+        return [each + (place < more) for place in range(classes)]
+    whole, rest = divmod(batch, per_class)
+    found = [per_class] * whole + [rest] * (rest > 1)
+    if rest == 1:
+        found[0] += 1
+    return found
+
+
+class PKSampler(Sampler[list[int]]):
+    """Yields batches of image numbers; give it to a DataLoader as its batch_sampler.
+
+    batches: how many make an epoch, for each rank; by default as many as it takes to see as many images as there are.
+    """
+
+    def __init__(
+        self,
+        labels: Tensor | np.ndarray | Sequence[int],
+        batch: int = 32,
+        per_class: int = 5,
+        *,
+        seed: int = 0,
+        batches: int | None = None,
+        rank: int = 0,
+        ranks: int = 1,
+    ):
+        for name, value, least in (("batch", batch, 2), ("per_class", per_class, 2), ("seed", seed, 0)):
+            _check(name, value, least)
+        _check("ranks", ranks, 1)
+        if not 0 <= rank < ranks:
+            raise ValueError(f"rank is {rank!r} of {ranks}; it must be 0 to {ranks - 1}.")
+        if batches is not None:
+            _check("batches", batches, 1)
+        numbers = np.asarray(labels)
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(numbers) == 0:
+            raise ValueError(f"labels is {numbers.dtype} of shape {numbers.shape}; give one integer for each image.")
+        known, place, count = np.unique(numbers, return_inverse=True, return_counts=True)
+        members = np.split(np.argsort(place, kind="stable"), np.cumsum(count)[:-1])
+        self.members = [images for images in members if len(images) > 1]
+        self.alone = len(known) - len(self.members)  # classes with one image
+        if not self.members:
+            raise ValueError(
+                f"each of the {len(known)} classes has one image only; give at least two images of a class."
+            )
+        self.batch, self.per_class, self.seed = batch, min(per_class, batch), seed
+        self.rank, self.ranks = rank, ranks
+        self.images = sum(len(images) for images in self.members)
+        self.batches = batches or max(1, -(-self.images // (batch * ranks)))
+        self.epoch = self.position = 0
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Yield the rest of the epoch for this rank; then the epoch begins anew unless another one is set."""
+        stream = self._stream(np.random.default_rng((self.seed, self.epoch)))
+        for number in range(self.batches * self.ranks):
+            found = next(stream)
+            if number % self.ranks == self.rank and number // self.ranks >= self.position:
+                self.position = number // self.ranks + 1
+                yield found
+        self.position = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to the start of an epoch."""
+        self.epoch, self.position = epoch, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what resumes the very next batch."""
+        return {"epoch": self.epoch, "position": self.position}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go where another sampler of the same settings was."""
+        self.epoch, self.position = state["epoch"], state["position"]
+
+    def sentence(self) -> str:
+        """Say what a batch is made of."""
+        wanted = shares(self.batch, self.per_class, len(self.members))
+        counts = [f"{wanted.count(size)} × {size}" for size in dict.fromkeys(wanted)]
+        left_out = f"; {self.alone} classes with one image are left out" if self.alone else ""
+        return (
+            f"{self.batches} batches of {self.batch}: {' + '.join(counts)} images of {len(wanted)} classes, "
+            f"out of {self.images} images of {len(self.members)} classes{left_out}."
+        )
+
+    def _stream(self, random: np.random.Generator) -> Iterator[list[int]]:
+        """Yield the batches of one epoch, without end."""
+        wanted = shares(self.batch, self.per_class, len(self.members))
+        classes = _Turns(np.arange(len(self.members)), random)
+        images: dict[int, _Turns] = {}
+        while True:
+            chosen: dict[int, list[int]] = {}
+            missing = 0
+            open_shares = list(wanted)
+            while open_shares and len(chosen) < len(self.members):
+                share = open_shares.pop(0)
+                (number,) = classes.take(1, without=chosen)
+                queue = images.setdefault(number, _Turns(self.members[number], random))
+                chosen[number] = queue.take(share)
+                missing += share - len(chosen[number])
+                if not open_shares and missing > 1:
+                    open_shares = [min(self.per_class, missing)]
+                    missing -= open_shares[0]
+            missing += sum(open_shares)
+            self._fill(chosen, images, missing)
+            yield [image for found in chosen.values() for image in found]
+
+    def _fill(self, chosen: dict[int, list[int]], images: dict[int, "_Turns"], missing: int) -> None:
+        """Give places that are left to classes of the batch that have images to spare, one each in turn."""
+        while missing:
+            spare = [number for number, found in chosen.items() if len(found) < len(self.members[number])]
+            if not spare:
+                return
+            for number in spare[:missing]:
+                chosen[number] += images[number].take(1, without=chosen[number])
+                missing -= 1
+
+
+class _Turns:
+    """Draws numbers in random order; each comes once before any comes again."""
+
+    def __init__(self, numbers: np.ndarray, random: np.random.Generator):
+        self.numbers, self.random = numbers, random
+        self.waiting: list[int] = []
+
+    def take(self, count: int, without: Any = ()) -> list[int]:
+        """Return `count` different numbers, fewer if there are not so many; none of those to do without."""
+        found: list[int] = []
+        skipped: list[int] = []
+        taken = set(without)
+        for _ in range(2):
+            while self.waiting and len(found) < count:
+                number = self.waiting.pop()
+                if number in taken:
+                    skipped.append(number)
+                else:
+                    found.append(number)
+                    taken.add(number)
+            if len(found) == count:
+                break
+            self.waiting = [*self.random.permutation(self.numbers).tolist()]
+        self.waiting += skipped[::-1]  # they wait on, and come first
+        return found
+
+
+def _check(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
