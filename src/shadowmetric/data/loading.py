@@ -1,0 +1,113 @@
+"""Batches of pictures as an embedder takes them: drawn for training, in order for evaluation.
+
+A batch is asked for as a whole (torch's `__getitems__`), with the seed of its random changes, so that nothing depends
+on how many workers there are. Pictures in memory need none: the batch is made where it is used. Pictures that must be
+decoded are made by worker processes ahead of their use.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from shadowmetric.data.augmentation import NONE, Augmentation
+from shadowmetric.data.cache import ResizedImages
+from shadowmetric.data.dataset import Split
+from shadowmetric.data.images import ArrayImages
+from shadowmetric.data.preprocessing import Preprocessing
+from shadowmetric.data.sampler import PKSampler
+
+
+class Draw(NamedTuple):
+    """The pictures of a batch, and the seed of what is changed in them at random."""
+
+    numbers: list[int]
+    seed: int
+
+
+class Batch(NamedTuple):
+    """Pictures as an embedder takes them."""
+
+    images: Tensor  # (batch, channels, size, size) uint8
+    labels: Tensor  # (batch,) int64
+    numbers: list[int]  # in the split
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """A split from which whole batches are asked for."""
+
+    split: Split
+    shape: Preprocessing
+    augmentation: Augmentation
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    def __getitems__(self, draw: Draw) -> Batch:
+        images = self.split.images
+        if isinstance(images, ArrayImages):
+            found = images.pixels[torch.tensor(draw.numbers)]
+        else:
+            found = [images.read(number) for number in draw.numbers]
+        labels = torch.from_numpy(self.split.labels[draw.numbers])
+        return Batch(self.augmentation(found, self.shape, draw.seed), labels, draw.numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """The batches of a sampler with the seed of each."""
+
+    sampler: PKSampler
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def __iter__(self) -> Iterator[Draw]:
+        sampler = self.sampler
+        for place, numbers in enumerate(sampler, start=sampler.position):
+            key = (sampler.seed, sampler.epoch, place, sampler.rank)
+            yield Draw(numbers, int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1))
+
+
+def training_batches(
+    split: Split, shape: Preprocessing, augmentation: Augmentation, sampler: PKSampler, workers: int = 0
+) -> Iterable[Batch]:
+    """Return an iterable that gives the rest of the sampler's epoch whenever it is begun."""
+    return _loader(Pictures(split, shape, augmentation), Draws(sampler), workers)
+
+
+def batches_in_order(split: Split, shape: Preprocessing, batch: int, workers: int = 0) -> Iterable[Batch]:
+    """Return every picture once, the middle of it."""
+    starts = range(0, len(split), batch)
+    draws = [Draw(list(range(start, min(start + batch, len(split)))), 0) for start in starts]
+    return _loader(Pictures(split, shape, NONE), draws, workers)
+
+
+def wanted_workers(split: Split, cores: int) -> int:
+    """Return how many workers suit a split: none for pictures in memory, else one less than the cores, at most 8."""
+    return min(8, max(1, cores - 1)) if isinstance(split.images, ResizedImages) else 0
+
+
+def _loader(pictures: Any, draws: Any, workers: int) -> Iterable[Batch]:
+    return DataLoader(
+        pictures,
+        batch_sampler=draws,
+        collate_fn=_as_it_is,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        worker_init_fn=_one_thread,
+        generator=torch.Generator(),  # else each epoch would draw a number from the run's own
+    )
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch
+
+
+def _one_thread(_: int) -> None:
+    torch.set_num_threads(1)

@@ -1,0 +1,83 @@
+"""Every loss by its name, as commands and settings spell it.
+
+Margin and miner are asked of losses of triplets only; the others keep the values of their papers. Two entries are
+controls, not methods. On unit rows Shadow at margin m is half the squared Triplet at margin 2m, so
+
+    triplet_control    Triplet at 2m with the triplets that are mined at m: what Shadow is, but for the factor
+    double_shadow      Shadow times 2: exactly that Triplet, so whatever differs between the two is rounding
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from shadowmetric.checks import check_choice
+from shadowmetric.losses.angular import AngularLoss
+from shadowmetric.losses.angular_triplet import AngularTripletLoss
+from shadowmetric.losses.arc_face import ArcFaceLoss
+from shadowmetric.losses.contrastive import ContrastiveLoss
+from shadowmetric.losses.lifted_structure import LiftedStructureLoss
+from shadowmetric.losses.mined import MINERS, MinedLoss
+from shadowmetric.losses.multi_similarity import MultiSimilarityLoss
+from shadowmetric.losses.n_pair import NPairLoss
+from shadowmetric.losses.ranked_list import RankedListLoss
+from shadowmetric.losses.shadow import ShadowLoss
+from shadowmetric.losses.soft_margin_triplet import SoftMarginTripletLoss
+from shadowmetric.losses.soft_triple import SoftTripleLoss
+from shadowmetric.losses.triplet import TripletLoss
+from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
+from shadowmetric.types import Miner
+
+
+class LossChoice(NamedTuple):
+    """What a loss may need to know."""
+
+    margin: float
+    miner: str
+    classes: int  # labels of proxies are 0 to classes - 1
+    dim: int
+
+
+class DoubleShadow(nn.Module):
+    """Twice the Shadow loss."""
+
+    def __init__(self, loss: MinedLoss):
+        super().__init__()
+        self.loss = loss
+        self.miner = loss.miner
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """Return twice the loss of a batch."""
+        return 2 * self.loss(embeddings, labels)
+
+
+def _mined_at(choice: LossChoice) -> Miner:
+    return MINERS[choice.miner](choice.margin, SCRATCH_BYTES)
+
+
+LOSSES: dict[str, Callable[[LossChoice], nn.Module]] = {
+    "shadow": lambda choice: ShadowLoss(choice.margin, miner=choice.miner),
+    "triplet": lambda choice: TripletLoss(choice.margin, miner=choice.miner),
+    "soft_margin_triplet": lambda choice: SoftMarginTripletLoss(miner=_mined_at(choice)),
+    "angular_triplet": lambda choice: AngularTripletLoss(choice.margin, miner=choice.miner),
+    "soft_triple": lambda choice: SoftTripleLoss(choice.classes, choice.dim),
+    "multi_similarity": lambda choice: MultiSimilarityLoss(),
+    "angular": lambda choice: AngularLoss(),
+    "contrastive": lambda choice: ContrastiveLoss(),
+    "lifted_structure": lambda choice: LiftedStructureLoss(),
+    "n_pair": lambda choice: NPairLoss(),
+    "ranked_list": lambda choice: RankedListLoss(),
+    "arc_face": lambda choice: ArcFaceLoss(choice.classes, choice.dim),
+    "triplet_control": lambda choice: TripletLoss(2 * choice.margin, miner=_mined_at(choice)),
+    "double_shadow": lambda choice: DoubleShadow(ShadowLoss(choice.margin, miner=choice.miner)),
+}
+PAPER_LOSSES = ("shadow", "triplet", "soft_margin_triplet", "angular_triplet", "soft_triple", "multi_similarity")
+CONTROLS = ("triplet_control", "double_shadow")
+
+
+def build_loss(name: str, *, margin: float, miner: str, classes: int, dim: int) -> nn.Module:
+    """Return the loss of that name."""
+    check_choice(name, tuple(LOSSES), "loss")
+    check_choice(miner, tuple(MINERS), "miner")
+    return LOSSES[name](LossChoice(margin, miner, classes, dim))

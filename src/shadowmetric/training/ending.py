@@ -1,0 +1,55 @@
+"""The end of a run: the test split, scored once with the best weights."""
+
+import importlib.metadata
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from shadowmetric.evaluation import Scores
+from shadowmetric.evaluation.plateau import TOLERANCE, convergence_epoch
+from shadowmetric.training.files import write_whole
+from shadowmetric.training.interrupt import Interrupted, Stop
+from shadowmetric.training.run import Run
+from shadowmetric.training.scoring import score_test
+from shadowmetric.training.setup import Training
+
+KEPT_VALUES = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "accuracy")
+
+
+def finish(training: Training, stop: Stop) -> dict[str, Any]:
+    """Score the test split with the best weights, and write the scores."""
+
+    def report(stage: str, share: float) -> None:
+        if stop.asked:
+            raise Interrupted(training.run.resume_command())  # the state of the last epoch is saved
+        training.show.stage(f"test split: {stage}", share)
+
+    run, parts, state = training.run, training.parts, training.state
+    training.bare_embedder.load_state_dict(load_file(run.best_file))
+    scores, figures = score_test(training.bare_embedder, parts.dataset, parts.shape, report)
+    recalls = [line["recall_at_1"] for line in state.lines]
+    found = figures | {
+        "convergence_epoch": None if None in recalls else convergence_epoch(recalls),
+        "convergence_rule": f"first epoch after which the best Recall@1 rises by less than {100 * TOLERANCE:g} points",
+        "epochs": state.epoch,
+        "best_epoch": state.best_epoch,
+        "selected_on": training.settings.select_on if recalls != [None] * len(recalls) else "nothing: the last epoch",
+        "train_seconds": sum(line["seconds"] for line in state.lines),
+        "notes": list(parts.notes),
+        "version": importlib.metadata.version("shadowmetric"),
+        "torch": torch.__version__,
+    }
+    if training.accelerator.is_main_process:
+        write_queries(run, scores)
+        run.write_scores(found)
+    if training.settings.track:
+        training.accelerator.end_training()
+    return run.scores() or found
+
+
+def write_queries(run: Run, scores: Scores) -> None:
+    """Write what each query contributed."""
+    values = {name: scores.per_query[name].contiguous() for name in KEPT_VALUES if name in scores.per_query}
+    values["labels"] = scores.labels.contiguous()
+    write_whole(run.queries_file, lambda place: save_file(values, place))

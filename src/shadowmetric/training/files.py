@@ -1,0 +1,44 @@
+"""Files that are whole or not there: written beside their place, flushed to disk, and then moved into it.
+
+A kill at any moment leaves the old file or the new one.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a file that takes its place at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(beside)
+        with beside.open("rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text."""
+    write_whole(path, lambda place: place.write_text(text, encoding="utf-8"))
+
+
+def write_json(path: Path, found: Any) -> None:
+    """Write plain Python as JSON; NaN has no JSON and becomes null."""
+    write_text(path, json.dumps(without_nan(found), indent=2, allow_nan=False) + "\n")
+
+
+def without_nan(found: Any) -> Any:
+    """Return the same with None for numbers that are not finite."""
+    if isinstance(found, dict):
+        return {name: without_nan(value) for name, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [without_nan(value) for value in found]
+    if isinstance(found, float) and not float("-inf") < found < float("inf"):
+        return None
+    return found

@@ -1,0 +1,32 @@
+"""Ctrl-C and SIGTERM end a run between two batches, after its state was saved; a second Ctrl-C ends it at once."""
+
+import signal
+import threading
+from types import FrameType
+
+
+class Interrupted(Exception):
+    """The run was stopped by the user and its state is saved."""
+
+
+class Stop:
+    """True once a signal to stop has come. Use as a context manager; outside the main thread it never is."""
+
+    def __init__(self):
+        self.asked = False
+        self.before: dict[int, object] = {}
+
+    def __enter__(self) -> "Stop":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self.before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)  # pyright: ignore[reportArgumentType]
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True

@@ -1,0 +1,156 @@
+"""Training, top to bottom: batches, steps, an epoch's judgement, checkpoints, and at the end the test split.
+
+    while epochs remain and Recall@1 has not reached its plateau:
+        for each batch of the epoch that is not done:   embed, loss, backward, step
+        score the validation part, keep the weights if they are the best so far, write the journal's line
+    score the test split with the best weights
+
+A state is saved at the end of each epoch, every `save_every` seconds within one, and when the user stops the run.
+Accelerate places everything on the device there is, in the precision asked for.
+"""
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shadowmetric.data.augmentation import Augmentation
+from shadowmetric.data.loading import Batch, training_batches, wanted_workers
+from shadowmetric.training.ending import finish
+from shadowmetric.training.epoch import finish_epoch, plateaued
+from shadowmetric.training.files import write_json
+from shadowmetric.training.interrupt import Interrupted, Stop
+from shadowmetric.training.optimizer import set_rates, share_of_peak
+from shadowmetric.training.run import Run
+from shadowmetric.training.settings import TrainSettings, check_settings
+from shadowmetric.training.setup import Training, set_up
+from shadowmetric.training.show import Moment, Show, Silent
+from shadowmetric.training.tally import Tally
+from shadowmetric.training.watch import COLLAPSED_COSINE, LOOK_EVERY, TrainingStopped, Watch, look
+
+
+def train(settings: TrainSettings, out: Path, *, resume: bool = False, show: Show | None = None) -> dict[str, Any]:
+    """Train a run into its folder, or go on with the one that is there; return its scores."""
+    run, show = Run(out), show or Silent()
+    if resume:
+        settings, scores = run.settings(), run.scores()
+        if scores is not None:
+            return scores
+    check_settings(settings)
+    try:
+        with Stop() as stop:
+            training = set_up(settings, run, show, resume=resume)
+            while training.state.epoch < training.recipe.epochs and not plateaued(training):
+                train_epoch(training, stop)
+                finish_epoch(training, stop)
+            return finish(training, stop)
+    finally:
+        show.close()
+
+
+def train_epoch(training: Training, stop: Stop) -> None:
+    """Train on the batches of the epoch that are not done."""
+    state, sampler, settings = training.state, training.sampler, training.settings
+    if state.position == len(sampler):
+        return
+    sampler.load_state_dict({"epoch": state.epoch, "position": state.position})
+    watch, tally = Watch(state.in_a_row), Tally(state.sums)
+    training.embedder.train()
+    last = saved = time.monotonic()
+    for batch in batches(training):
+        train_step(training, batch, watch, tally)
+        state.position += 1
+        state.step += 1
+        now = time.monotonic()
+        tally.add(seconds=now - last)
+        last = now
+        if training.show.wants():
+            training.show.moment(moment(training, watch, tally))
+        if stop.asked or now - saved > settings.save_every:
+            training.save()
+            saved = time.monotonic()
+        if stop.asked:
+            raise Interrupted(training.run.resume_command())
+
+
+def batches(training: Training):
+    """Return the batches of the sampler's epoch, from its position on."""
+    parts, settings = training.parts, training.settings
+    workers = settings.workers
+    if workers is None:
+        workers = wanted_workers(parts.train, torch.get_num_threads())
+    augmentation = Augmentation(training.recipe.augment, parts.dataset.mirrors)
+    return training_batches(parts.train, parts.shape, augmentation, training.sampler, workers)
+
+
+def train_step(training: Training, batch: Batch, watch: Watch, tally: Tally) -> None:
+    """Learn from one batch, and count what it was like."""
+    state, accelerator, optimizer = training.state, training.accelerator, training.optimizer
+    set_rates(optimizer, share_of_peak(state.step, steps_of(training), training.recipe.warmup))
+    labels = batch.labels.to(accelerator.device)
+    embeddings = training.embedder(batch.images.to(accelerator.device))
+    embeddings.retain_grad()
+    value = loss_of(training, embeddings, labels, batch)
+    accelerator.backward(value)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    number, one_class = float(value.detach()), bool((labels == labels[0]).all())
+    tally.add(batches=1, images=len(labels), loss=number, dead=number == 0, one_class=one_class)
+    if embeddings.grad is not None:
+        gradient = torch.linalg.vector_norm(embeddings.grad.float(), dim=1)
+        tally.add(pushed=float((gradient > 0).float().mean()), gradient=float(gradient.mean()))
+    if state.step % LOOK_EVERY == 0:
+        seen = look(embeddings, labels, training.loss)
+        tally.add_look(seen)
+        watch.note("collapse", seen.mean_cosine > COLLAPSED_COSINE)
+    watch.note("dead", number == 0)
+    watch.note("one_class", one_class)
+
+
+def loss_of(training: Training, embeddings: Tensor, labels: Tensor, batch: Batch) -> Tensor:
+    """Return the loss; if it is not finite, save which batch it was, and stop before any weight is touched."""
+    try:
+        value = training.loss(embeddings, labels)
+    except ValueError:
+        if bool(torch.isfinite(embeddings).all()):
+            raise
+        value = embeddings.new_full((), math.nan)
+    if math.isfinite(float(value.detach())):
+        return value
+    state, train = training.state, training.parts.train
+    where = training.run.folder / "not-finite.json"
+    names = [train.images.name(number) for number in batch.numbers]
+    found = {"epoch": state.epoch + 1, "batch": state.position, "numbers": batch.numbers, "images": names}
+    write_json(where, found | {"labels": batch.labels.tolist()})
+    raise TrainingStopped(
+        f"the loss of batch {state.position} of epoch {state.epoch + 1} is not finite; its images are listed in "
+        f"{where}: lower --rate, or use --precision no."
+    )
+
+
+def steps_of(training: Training) -> int:
+    """Return the batches of all epochs."""
+    return training.recipe.epochs * len(training.sampler)
+
+
+def moment(training: Training, watch: Watch, tally: Tally) -> Moment:
+    """Return where the run stands, from the means of the epoch so far."""
+    state, sums = training.state, tally.sums
+    speed = sums["images"] / max(sums["seconds"], 1e-9)
+    spent = sum(line["seconds"] + line["validation_seconds"] for line in state.lines) + sums["seconds"]
+    return Moment(
+        epoch=state.epoch + 1,
+        epochs=training.recipe.epochs,
+        batch=state.position,
+        batches=len(training.sampler),
+        loss=tally.mean("loss") or 0.0,
+        images_per_second=speed,
+        active=tally.mean("active", "looks"),
+        positive_gap=tally.mean("positive_gap_50", "gap_looks"),
+        negative_gap=tally.mean("negative_gap_50", "gap_looks"),
+        seconds_left=spent * (steps_of(training) - state.step) / max(state.step, 1),
+        warnings=watch.warnings(),
+    )

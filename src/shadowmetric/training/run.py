@@ -1,0 +1,127 @@
+"""A run is a folder.
+
+settings.yaml        everything that decides it, resolved
+replay.txt           the command that trains it again
+journal.jsonl        a line an epoch
+best.safetensors     weights of the best epoch
+last/state.pt        all that an exact resume needs; tensors and plain values, read without unpickling code
+scores.json          of the test split, once, at the end
+queries.safetensors  what each test query contributed, for paired tests
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from shadowmetric.training.files import write_json, write_text
+from shadowmetric.training.settings import SettingsMistake, TrainSettings, as_plain, from_plain
+
+
+class RunMistake(ValueError):
+    """What is wrong with a run's folder, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The folder of a run and the names in it."""
+
+    folder: Path
+
+    @property
+    def settings_file(self) -> Path:
+        """Everything that decides the run."""
+        return self.folder / "settings.yaml"
+
+    @property
+    def journal_file(self) -> Path:
+        """A line an epoch."""
+        return self.folder / "journal.jsonl"
+
+    @property
+    def best_file(self) -> Path:
+        """Weights of the best epoch."""
+        return self.folder / "best.safetensors"
+
+    @property
+    def state_file(self) -> Path:
+        """All that a resume needs."""
+        return self.folder / "last" / "state.pt"
+
+    @property
+    def scores_file(self) -> Path:
+        """Scores of the test split."""
+        return self.folder / "scores.json"
+
+    @property
+    def queries_file(self) -> Path:
+        """Values of each test query."""
+        return self.folder / "queries.safetensors"
+
+    def resume_command(self) -> str:
+        """Return what goes on with this run."""
+        return f"shadowmetric train --resume {quoted(self.folder)}"
+
+    def begin(self, settings: TrainSettings) -> None:
+        """Write the settings into a new folder; refuse one that holds a run."""
+        if self.settings_file.exists():
+            raise RunMistake(
+                f"{self.folder} holds a run already; go on with it by `{self.resume_command()}`, or name another --out."
+            )
+        if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+            raise RunMistake(f"{self.folder} is there and holds no run; name another --out.")
+        again = quoted(Path(f"{self.folder}-again"))
+        command = f"shadowmetric train --config {quoted(self.settings_file)} --out {again}\n"
+        write_text(self.folder / "replay.txt", command)
+        write_text(self.settings_file, yaml.safe_dump(as_plain(settings), sort_keys=False, allow_unicode=True))
+
+    def settings(self) -> TrainSettings:
+        """Return what decides the run."""
+        try:
+            found = yaml.safe_load(self.settings_file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise RunMistake(f"{self.folder} holds no run: there is no {self.settings_file.name} in it.") from None
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as wrong:
+            raise RunMistake(f"{self.settings_file} cannot be read ({' '.join(str(wrong).split())}).") from None
+        if not isinstance(found, dict):
+            raise RunMistake(f"{self.settings_file} holds no settings.")
+        try:
+            return from_plain(found, self.settings_file)
+        except (TypeError, SettingsMistake) as wrong:
+            raise RunMistake(f"{self.settings_file}: {wrong}") from None
+
+    def journal(self) -> list[dict[str, Any]]:
+        """Return the lines of the journal; a last line that was cut short by a kill is left out."""
+        found = []
+        for line in self.journal_file.read_text(encoding="utf-8").splitlines() if self.journal_file.exists() else []:
+            try:
+                found.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+        return found
+
+    def write_journal(self, lines: list[dict[str, Any]]) -> None:
+        """Write all lines anew, as a resume must: some may be of epochs that are trained again."""
+        write_text(self.journal_file, "".join(json.dumps(line) + "\n" for line in lines))
+
+    def scores(self) -> dict[str, Any] | None:
+        """Return the scores, if the run is finished."""
+        try:
+            return json.loads(self.scores_file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as wrong:
+            raise RunMistake(f"{self.scores_file} cannot be read ({wrong}); remove it and resume the run.") from None
+
+    def write_scores(self, scores: dict[str, Any]) -> None:
+        """Write the scores."""
+        write_json(self.scores_file, scores)
+
+
+def quoted(path: Path) -> str:
+    """Return a path as a shell takes it."""
+    import shlex
+
+    return shlex.quote(str(path))

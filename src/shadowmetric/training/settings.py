@@ -1,0 +1,169 @@
+"""Everything that decides a run, in one record: what the user gave, and after `resolved` nothing is left open.
+
+`None` means "as the recipe and the data suggest". A run's settings.yaml is the resolved record, so that it replays the
+run whatever later versions suggest.
+"""
+
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from shadowmetric.data.augmentation import KINDS
+from shadowmetric.losses.catalogue import LOSSES
+from shadowmetric.losses.mined import MINERS
+from shadowmetric.training.recipes import RECIPES, Recipe, recipe_for
+
+CHOICES = {
+    "loss": tuple(LOSSES),
+    "miner": tuple(MINERS),
+    "augment": KINDS,
+    "recipe": RECIPES,
+    "split": ("official", "classes"),
+    "broken": ("refuse", "skip"),
+    "select_on": ("validation", "test"),
+    "precision": ("no", "bf16", "fp16"),
+    "device": ("auto", "cpu"),
+    "optimizer": ("adam", "adamw", "sgd"),
+}
+SMALL_PICTURES = 64  # pixels up to which small_cnn is the backbone unless another is named
+
+
+class SettingsMistake(ValueError):
+    """A setting that makes no sense, in one sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings:
+    """What decides a run."""
+
+    data: str = "digits"
+    """A dataset's name, folder:PATH, csv:FILE or npz:FILE; `shadowmetric data list` names them."""
+    data_root: Path | None = None
+    """Where datasets lie. Default: $SHADOWMETRIC_DATA, else ./data."""
+    split: str = "official"
+    """official, or classes: the first half of the classes trains, the second half tests."""
+    allow_partial: bool = False
+    """Accept a copy of a dataset that has not all its images."""
+    broken: str = "refuse"
+    """What to do with images that cannot be read: refuse, or skip."""
+    validation: float = 0.1
+    """Share of the training images, or classes, that epochs are judged by; 0 for none."""
+    select_on: str = "validation"
+    """What chooses the best epoch: validation, or test, which makes the scores too good and is stamped on them."""
+    recipe: str = "default"
+    """default, or paper: the published protocol to the letter."""
+    loss: str = "shadow"
+    """shadow triplet soft_margin_triplet angular_triplet soft_triple multi_similarity angular contrastive
+    lifted_structure n_pair ranked_list arc_face triplet_control double_shadow."""
+    margin: float = 0.2
+    """Of losses of triplets, in the loss's own unit, and of their miner, in squared distance."""
+    miner: str = "semi_hard"
+    """Of losses of triplets: hard semi_hard batch_hard all."""
+    backbone: str | None = None
+    """googlenet resnet18 vgg16 small_cnn timm:NAME. Default: small_cnn up to 64 pixels, resnet18 above."""
+    weights: str | None = None
+    """pretrained, or a file of weights; from scratch without."""
+    dim: int = 64
+    """Numbers in an embedding."""
+    size: int | None = None
+    """Pixels of the square that the embedder sees. Default: 224, or the pictures' own if they are small."""
+    resize: int | None = None
+    """Pixels of the short side before the square is cut."""
+    augment: str | None = None
+    """Random changes in training: none shift crop."""
+    freeze_batch_norm: bool | None = None
+    """Keep the statistics of batch normalisation as they are."""
+    epochs: int | None = None
+    """How often the training set is passed, at most."""
+    batch: int | None = None
+    """Images in a batch."""
+    per_class: int | None = None
+    """Images of a class in a batch."""
+    batches: int | None = None
+    """Batches in an epoch. Default: as many as pass all images."""
+    optimizer: str | None = None
+    """adam, adamw, sgd."""
+    rate: float | None = None
+    """Learning rate of the backbone."""
+    head_rate: float | None = None
+    """Learning rate of the head."""
+    weight_decay: float | None = None
+    """Of all weights."""
+    warmup: float | None = None
+    """Share of the steps in which the rates rise from 0; then they fall as a cosine."""
+    patience: int | None = None
+    """Stop after so many epochs without half a point of Recall@1; 0 never stops early."""
+    precision: str = "no"
+    """Mixed precision: no, bf16, fp16."""
+    device: str = "auto"
+    """auto takes a GPU if there is one; cpu."""
+    seed: int = 0
+    """Of weights, batches, augmentation and the validation part."""
+    workers: int | None = None
+    """Processes that read images. Default: none for images in memory."""
+    cache_mb: int = 2048
+    """Images are kept in memory if they take no more than this."""
+    save_every: float = 120.0
+    """Seconds between checkpoints within an epoch."""
+    track: str | None = None
+    """A tracker of accelerate: tensorboard, wandb, mlflow, trackio, ..."""
+
+
+def check_settings(settings: TrainSettings) -> None:
+    """Refuse settings that make no sense, by the names that the command gives them."""
+    for name, choices in CHOICES.items():
+        value = getattr(settings, name)
+        if value is not None and value not in choices:
+            raise SettingsMistake(f"{option(name)} is {value!r}; choose one of {', '.join(choices)}.")
+    least = {"epochs": 1, "batch": 2, "per_class": 2, "batches": 1, "dim": 1, "size": 8, "resize": 8}
+    least |= {"patience": 0, "seed": 0, "workers": 0, "cache_mb": 0, "save_every": 0, "weight_decay": 0}
+    for name, lowest in least.items():
+        value = getattr(settings, name)
+        if value is not None and value < lowest:
+            raise SettingsMistake(f"{option(name)} is {value}; it must be {lowest} or more.")
+    for name in ("rate", "head_rate", "margin"):
+        value = getattr(settings, name)
+        if value is not None and not 0 < value < float("inf"):
+            raise SettingsMistake(f"{option(name)} is {value}; it must be a number above 0.")
+    for name in ("validation", "warmup"):
+        value = getattr(settings, name)
+        if value is not None and not 0 <= value < 1:
+            raise SettingsMistake(f"{option(name)} is {value}; it must be a share, from 0 to below 1.")
+
+
+def resolved(settings: TrainSettings, *, size: int, resize: int) -> TrainSettings:
+    """Return the settings with nothing left open, for pictures of this size."""
+    backbone = settings.backbone or ("small_cnn" if size <= SMALL_PICTURES else "resnet18")
+    recipe = recipe_for(settings.recipe, settings.weights is not None)
+    chosen = {"backbone": backbone, "size": size, "resize": resize, **asdict(recipe)}
+    open_ones = [field.name for field in fields(settings) if getattr(settings, field.name) is None]
+    found = {name: chosen[name] for name in open_ones if name in chosen}
+    if settings.rate is not None and settings.head_rate is None:
+        found["head_rate"] = settings.rate * recipe.head_rate / recipe.rate
+    return replace(settings, **found)
+
+
+def chosen_recipe(settings: TrainSettings) -> Recipe:
+    """Return the part of resolved settings that a recipe decides."""
+    return Recipe(**{field.name: getattr(settings, field.name) for field in fields(Recipe)})
+
+
+def as_plain(settings: TrainSettings) -> dict[str, Any]:
+    """Return the settings as text, numbers and None."""
+    return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(settings).items()}
+
+
+def from_plain(found: dict[str, Any], where: Path) -> TrainSettings:
+    """Return settings that were read from a file."""
+    known = {field.name for field in fields(TrainSettings)}
+    unknown = sorted(set(found) - known)
+    if unknown:
+        raise SettingsMistake(f"{where} has the setting {unknown[0]!r}, which there is not.")
+    root: str | None = found.get("data_root")
+    given: dict[str, Any] = found | {"data_root": None if root is None else Path(root)}
+    return TrainSettings(**given)
+
+
+def option(name: str) -> str:
+    """Return a setting's name as the command spells it."""
+    return "--" + name.replace("_", "-")

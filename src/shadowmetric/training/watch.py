@@ -1,0 +1,101 @@
+"""What can go wrong in training without an error, noticed and named.
+
+    dead batch      the loss is 0: no triplet, or none that violates the margin. Nothing is learnt from it.
+    one class       all images of a batch have one label: there is no negative.
+    collapse        all embeddings point the same way: the mean cosine of a batch's rows is above 0.98, or the
+                    effective rank of the validation rows falls below 1.5. At a triplet loss the value then sits at the
+                    margin, and its gradient is nearly 0: training does not come back by itself.
+    small classes   classes with fewer images than a batch wants of each; the sampler fills up with others.
+
+Each is a warning with its remedy, and an error after so many in a row. At every tenth batch a look is taken at the
+rows (at most 256 of them): quantiles of the gaps 1 - cos to positives and to negatives, and the share of
+(anchor, positive) pairs for which mining found a negative.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from shadowmetric.losses.mined import exhaustive, mine
+from shadowmetric.types import Miner
+
+LOOK_EVERY = 10  # batches
+LOOKED_AT = 256  # rows
+COLLAPSED_COSINE = 0.98
+COLLAPSED_RANK = 1.5
+QUANTILES = (0.1, 0.5, 0.9)
+WARN_AFTER = {"dead": 20, "one_class": 1, "collapse": 3}  # batches, for collapse looks, in a row
+STOP_AFTER = {"dead": 1000, "one_class": 100, "collapse": 100}
+REMEDIES = {
+    "dead": "no batch gives anything to learn: use --miner batch_hard, a larger --margin or a larger --batch",
+    "one_class": "batches hold one class, so there are no negatives: lower --per-class or raise --batch",
+    "collapse": "the embeddings fall into one point: use --miner semi_hard, a lower --rate, or another seed",
+}
+
+
+class TrainingStopped(RuntimeError):
+    """A run that cannot go on, in one sentence with the remedy."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a batch's rows look like."""
+
+    active: float | None  # share of (anchor, positive) pairs with a mined negative; None where a loss mines none
+    positive_gaps: tuple[float, ...]  # quantiles of 1 - cos
+    negative_gaps: tuple[float, ...]
+    mean_cosine: float
+
+
+@torch.no_grad()
+def look(embeddings: Tensor, labels: Tensor, loss: nn.Module) -> Look:
+    """Return what some of the rows look like."""
+    rows = torch.nn.functional.normalize(embeddings[:LOOKED_AT].detach().float())
+    labels = labels[:LOOKED_AT]
+    gaps = 1 - rows @ rows.T  # (rows, rows)
+    same = labels[:, None] == labels
+    own = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
+    return Look(
+        active=active_share(rows, labels, loss, int((same & ~own).sum())),
+        positive_gaps=quantiles(gaps[same & ~own]),
+        negative_gaps=quantiles(gaps[~same]),
+        mean_cosine=float(1 - gaps[~own].mean()) if len(rows) > 1 else 1.0,
+    )
+
+
+def active_share(rows: Tensor, labels: Tensor, loss: nn.Module, pairs: int) -> float | None:
+    """Return the share of (anchor, positive) pairs that have a mined negative, if the loss mines any."""
+    miner = getattr(loss, "miner", None)
+    if not isinstance(miner, Miner) or exhaustive(miner):
+        return None
+    anchor, positive, _ = mine(miner, rows, labels, None, None)
+    return len(torch.unique(anchor * len(rows) + positive)) / max(pairs, 1)
+
+
+def quantiles(values: Tensor) -> tuple[float, ...]:
+    """Return the tenth, the middle and the nine tenths; nothing of nothing."""
+    if values.numel() == 0:
+        return ()
+    return tuple(torch.quantile(values, torch.tensor(QUANTILES, device=values.device)).tolist())
+
+
+class Watch:
+    """Counts troubles in a row; the counts are part of the run's state."""
+
+    def __init__(self, in_a_row: dict[str, int]):
+        self.in_a_row = in_a_row
+
+    def note(self, trouble: str, present: bool) -> None:
+        """Count one more, or start from 0; refuse to go on after too many."""
+        self.in_a_row[trouble] = self.in_a_row.get(trouble, 0) + 1 if present else 0
+        if self.in_a_row[trouble] >= STOP_AFTER[trouble]:
+            raise TrainingStopped(f"{self.in_a_row[trouble]} times in a row: {REMEDIES[trouble]}.")
+
+    def warnings(self) -> list[str]:
+        """Return what is wrong at the moment, each with its remedy."""
+        return [
+            f"{REMEDIES[trouble]} ({count} in a row; the run stops at {STOP_AFTER[trouble]})"
+            for trouble, count in self.in_a_row.items()
+            if count >= WARN_AFTER[trouble]
+        ]
