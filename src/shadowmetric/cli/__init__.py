@@ -5,16 +5,19 @@ What a user got wrong is one sentence on standard error and exit code 2; a trace
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 
 def main(tokens: Sequence[str] | None = None) -> None:
     """Run the command with these words, or those of the command line."""
     from cyclopts import CycloptsError
 
+    from shadowmetric.cli.config import without_config
     from shadowmetric.cli.mistake import Mistake
 
     try:
-        command_line()(sys.argv[1:] if tokens is None else list(tokens), exit_on_error=False, print_error=False)
+        words, config = without_config(sys.argv[1:] if tokens is None else tokens)
+        command_line(config)(words, exit_on_error=False, print_error=False)
     except (Mistake, CycloptsError) as mistake:
         print(" ".join(str(mistake).split()), file=sys.stderr)
         sys.exit(2)
@@ -23,21 +26,24 @@ def main(tokens: Sequence[str] | None = None) -> None:
         sys.exit(130)
 
 
-def command_line():
-    """Return the cyclopts application with every sub-command."""
+def command_line(config: Path | None = None):
+    """Return the cyclopts application with every sub-command; config is a file of options."""
     import importlib.metadata
 
     from cyclopts import App
 
+    from shadowmetric.cli import evaluate, train
     from shadowmetric.cli.bench import bench
-    from shadowmetric.cli.evaluate import EXAMPLES, USAGE, evaluate
+    from shadowmetric.cli.config import config_reader
 
     app = App(
         name="shadowmetric",
         help="Memory-linear deep metric learning for PyTorch.",
         version=importlib.metadata.version("shadowmetric"),
         suppress_keyboard_interrupt=False,
+        config=[] if config is None else [config_reader(config)],
     )
     app.command(bench)
-    app.command(evaluate, usage=USAGE, help_epilogue=EXAMPLES)
+    app.command(evaluate.evaluate, usage=evaluate.USAGE, help_epilogue=evaluate.EXAMPLES)
+    app.command(train.train, usage=train.USAGE, help_epilogue=train.EXAMPLES)
     return app

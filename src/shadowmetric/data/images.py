@@ -10,7 +10,7 @@ Files are read by content, not by extension: a phone's orientation mark is obeye
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ class BrokenImage(ValueError):
     """A picture that cannot be read, with its name and the reason in one sentence."""
 
 
+@runtime_checkable
 class ImageSource(Protocol):
     """Numbered pictures."""
 
@@ -90,14 +91,15 @@ class FileImages:
 
 def read_image(path: Path, channels: int = 3) -> Tensor:
     """Return the picture in a file, (channels, height, width) uint8."""
-    from PIL import Image, ImageOps
+    from PIL import Image
 
+    if Image.MAX_IMAGE_PIXELS is not None:  # its own limit is lower, and a warning
+        Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS, MOST_PIXELS)
     try:
         with Image.open(path) as file:
             if file.width * file.height > MOST_PIXELS:
                 raise BrokenImage(f"{path} has {file.width} × {file.height} pixels; the most is {MOST_PIXELS:,}.")
-            picture = ImageOps.exif_transpose(file)
-            picture = _eight_bits(picture)
+            picture = _eight_bits(_upright(file))
             array = np.array(picture.convert("L" if channels == 1 else "RGB"))
     except BrokenImage:
         raise
@@ -109,12 +111,31 @@ def read_image(path: Path, channels: int = 3) -> Tensor:
     return torch.from_numpy(array[None] if channels == 1 else array.transpose(2, 0, 1).copy())
 
 
+def _upright(picture):
+    """Return a picture turned as its orientation mark says; the rest of the mark's EXIF may be damaged."""
+    from PIL.ExifTags import Base
+    from PIL.Image import Transpose
+
+    picture.load()
+    turns = {
+        2: Transpose.FLIP_LEFT_RIGHT,
+        3: Transpose.ROTATE_180,
+        4: Transpose.FLIP_TOP_BOTTOM,
+        5: Transpose.TRANSPOSE,
+        6: Transpose.ROTATE_270,
+        7: Transpose.TRANSVERSE,
+        8: Transpose.ROTATE_90,
+    }
+    turn = turns.get(picture.getexif().get(Base.Orientation))
+    return picture if turn is None else picture.transpose(turn)
+
+
 def _eight_bits(picture):
     """Return a picture without transparency and with 8 bits a channel."""
     from PIL import Image
 
-    if picture.mode.startswith("I;16"):
-        return Image.fromarray((np.array(picture) >> 8).astype(np.uint8))
+    if picture.mode.startswith("I"):  # I;16, or I with 16 bits in use
+        return Image.fromarray((np.array(picture).clip(0, 65535) >> 8).astype(np.uint8))
     if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
         on_white = Image.new("RGBA", picture.size, "white")
         on_white.alpha_composite(picture.convert("RGBA"))

@@ -65,6 +65,13 @@ def load(path: Path, parts: dict[str, Any]) -> State | None:
     return State(**found["state"])
 
 
+def seed_everything(seed: int) -> None:
+    """Seed the generators of torch, numpy and python."""
+    torch.manual_seed(seed)
+    np.random.seed(seed % 2**32)
+    random.seed(seed)
+
+
 def random_states() -> dict[str, Any]:
     """Return the states of the generators of torch, numpy and python as tensors and plain values."""
     kind, keys, place, has_gauss, gauss = np.random.get_state(legacy=True)

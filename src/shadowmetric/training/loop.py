@@ -69,7 +69,7 @@ def train_epoch(training: Training, stop: Stop) -> None:
         last = now
         if training.show.wants():
             training.show.moment(moment(training, watch, tally))
-        if stop.asked or now - saved > settings.save_every:
+        if stop.asked or now - saved >= settings.save_every:
             training.save()
             saved = time.monotonic()
         if stop.asked:

@@ -8,7 +8,7 @@ The rate is a function of the step, so that a resumed run needs no state of a sc
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -31,8 +31,9 @@ def build_optimizer(embedder: Embedder, loss: nn.Module, recipe: Recipe) -> torc
         for part, pairs in parameter_groups(embedder).items()
         if pairs
     ]
-    if hasattr(loss, "parameter_groups"):
-        groups += loss.parameter_groups()
+    own_groups = getattr(loss, "parameter_groups", None)
+    if callable(own_groups):
+        groups += cast("list[dict[str, Any]]", own_groups())
     for group in groups:
         group["peak"] = group["lr"]
     return OPTIMIZERS[recipe.optimizer](groups, weight_decay=recipe.weight_decay)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from accelerate import Accelerator
 from torch import nn
 
@@ -57,7 +56,7 @@ class Training:
 
 def set_up(settings: TrainSettings, run: Run, show: Show, *, resume: bool) -> Training:
     """Prepare a run; a new one gets its folder."""
-    torch.manual_seed(settings.seed)
+    checkpoint.seed_everything(settings.seed)
     parts = prepare(settings, show.stage)
     settings, recipe = parts.settings, chosen_recipe(parts.settings)
     accelerator = Accelerator(

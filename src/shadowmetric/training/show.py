@@ -3,7 +3,7 @@
 import sys
 import time
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 REFRESH = 0.2  # seconds between changes of the moving line
 
@@ -25,6 +25,7 @@ class Moment:
     warnings: list[str]
 
 
+@runtime_checkable
 class Show(Protocol):
     """Is told what happens."""
 
