@@ -86,7 +86,7 @@ class FileImages:
 
     def take(self, numbers: np.ndarray) -> "FileImages":
         """Return the source of some of the pictures, in the order given."""
-        return FileImages(self.root, [self.paths[number] for number in numbers.tolist()], self.channels)
+        return FileImages(self.root, [self.paths[int(number)] for number in numbers], self.channels)
 
 
 def read_image(path: Path, channels: int = 3) -> Tensor:
