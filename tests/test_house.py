@@ -9,7 +9,7 @@ import shadowmetric
 
 HOUSE = Path(shadowmetric.__file__).parent
 ORDER = [
-    {"types"},
+    {"types", "mistakes"},
     {"checks"},
     {"ops"},
     {"mining"},

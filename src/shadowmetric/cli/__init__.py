@@ -13,7 +13,7 @@ def main(tokens: Sequence[str] | None = None) -> None:
     from cyclopts import CycloptsError
 
     from shadowmetric.cli.config import without_config
-    from shadowmetric.cli.mistake import Mistake
+    from shadowmetric.mistakes import Interrupted, Mistake, Stopped
 
     try:
         words, config = without_config(sys.argv[1:] if tokens is None else tokens)
@@ -21,6 +21,12 @@ def main(tokens: Sequence[str] | None = None) -> None:
     except (Mistake, CycloptsError) as mistake:
         print(" ".join(str(mistake).split()), file=sys.stderr)
         sys.exit(2)
+    except Stopped as stopped:
+        print(f"Stopped: {stopped}", file=sys.stderr)
+        sys.exit(1)
+    except Interrupted as saved:
+        print(f"Stopped and saved. Go on with:\n{saved}", file=sys.stderr)
+        sys.exit(130)
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         sys.exit(130)
@@ -32,7 +38,7 @@ def command_line(config: Path | None = None):
 
     from cyclopts import App
 
-    from shadowmetric.cli import evaluate, train
+    from shadowmetric.cli import compare, evaluate, train
     from shadowmetric.cli.bench import bench
     from shadowmetric.cli.config import config_reader
 
@@ -45,5 +51,6 @@ def command_line(config: Path | None = None):
     )
     app.command(bench)
     app.command(evaluate.evaluate, usage=evaluate.USAGE, help_epilogue=evaluate.EXAMPLES)
+    app.command(compare.compare, usage=compare.USAGE, help_epilogue=compare.EXAMPLES)
     app.command(train.train, usage=train.USAGE, help_epilogue=train.EXAMPLES)
     return app

@@ -1,5 +1,3 @@
 """What the user got wrong, in one sentence that says what to do."""
 
-
-class Mistake(Exception):
-    """Ends the command with its sentence on standard error and exit code 2."""
+from shadowmetric.mistakes import Mistake as Mistake

@@ -1,13 +1,12 @@
 """`shadowmetric train`: from a dataset to a run."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from shadowmetric.cli.config import CONFIG_HELP
-from shadowmetric.cli.mistake import Mistake
+from shadowmetric.mistakes import Mistake
 from shadowmetric.training.settings import TrainSettings
 
 USAGE = "Usage: shadowmetric train [OPTIONS]"
@@ -45,42 +44,30 @@ def train(
     json
         Print the scores as JSON instead of a table.
     """
-    from shadowmetric.data.dataset import DataMistake
-    from shadowmetric.data.images import BrokenImage
-    from shadowmetric.models import ModelMistake
-    from shadowmetric.training.interrupt import Interrupted
     from shadowmetric.training.loop import train as train_run
-    from shadowmetric.training.run import RunMistake
-    from shadowmetric.training.settings import SettingsMistake
     from shadowmetric.training.show import screen
-    from shadowmetric.training.watch import TrainingStopped
 
     if resume is not None and (settings is not None or out is not None):
         raise Mistake("--resume takes the settings and the folder of its run; give it alone, or train anew with --out.")
     settings = settings or TrainSettings()
     folder = resume or out or free_folder(settings)
-    try:
-        scores = train_run(settings, folder, resume=resume is not None, show=screen())
-    except (DataMistake, BrokenImage, ModelMistake, RunMistake, SettingsMistake) as wrong:
-        raise Mistake(str(wrong)) from None
-    except Interrupted as stopped:
-        print(f"Stopped and saved. Go on with:\n{stopped}", file=sys.stderr)
-        sys.exit(130)
-    except TrainingStopped as stopped:
-        print(f"Stopped: {stopped}", file=sys.stderr)
-        sys.exit(1)
+    scores = train_run(settings, folder, resume=resume is not None, show=screen())
     show_scores(scores, folder, json)
 
 
 def free_folder(settings: TrainSettings) -> Path:
     """Return a folder below runs/ that is not there yet."""
-    data = Path(settings.data.partition(":")[2] or settings.data).stem
-    name = f"{data}-{settings.loss}-{settings.seed}"
+    name = f"{data_name(settings)}-{settings.loss}-{settings.seed}"
     found, number = RUNS / name, 1
     while found.exists():
         number += 1
         found = RUNS / f"{name}-{number}"
     return found
+
+
+def data_name(settings: TrainSettings) -> str:
+    """Return a short name for what is trained on."""
+    return Path(settings.data.partition(":")[2] or settings.data).stem
 
 
 def show_scores(scores: dict, folder: Path, as_json: bool) -> None:

@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from shadowmetric.data.images import ImageSource
+from shadowmetric.mistakes import Mistake
 
 ZERO_SHOT, STANDARD = "zero_shot", "standard"
 
 
-class DataMistake(ValueError):
+class DataMistake(Mistake):
     """What is wrong with a dataset, in one sentence that names the file, the value and the remedy."""
 
 

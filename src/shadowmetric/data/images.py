@@ -16,10 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shadowmetric.mistakes import Mistake
+
 MOST_PIXELS = 2**27  # of one file: more is refused unread, as a decompression bomb
 
 
-class BrokenImage(ValueError):
+class BrokenImage(Mistake):
     """A picture that cannot be read, with its name and the reason in one sentence."""
 
 

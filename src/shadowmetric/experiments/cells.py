@@ -13,7 +13,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass
 from pathlib import Path
 
-from shadowmetric.training.interrupt import Interrupted, Stop
+from shadowmetric.mistakes import Interrupted
+from shadowmetric.training.interrupt import Stop
 from shadowmetric.training.run import Run
 from shadowmetric.training.settings import TrainSettings
 

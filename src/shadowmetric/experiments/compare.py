@@ -16,7 +16,6 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,56 +23,18 @@ import torch
 from safetensors.torch import load_file
 
 from shadowmetric.evaluation import PairedTest, paired_test
-from shadowmetric.experiments.cells import Cell, Tell, cores, run_cells
+from shadowmetric.experiments.cells import Tell, cores, run_cells
 from shadowmetric.experiments.floors import FLOORS, raw_pixels, untrained
-from shadowmetric.losses.catalogue import CONTROLS, PAPER_LOSSES
+from shadowmetric.experiments.plan import Plan
+from shadowmetric.losses.catalogue import CONTROLS
+from shadowmetric.mistakes import Interrupted
 from shadowmetric.training.ending import write_queries
 from shadowmetric.training.files import write_text
 from shadowmetric.training.preparation import prepare
 from shadowmetric.training.run import Run
-from shadowmetric.training.settings import TrainSettings, check_settings
 
 FIGURES = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "silhouette")
 FIGURES = (*FIGURES, "accuracy", "macro_f1", "nmi", "convergence_epoch")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is compared: losses, each with every seed, and the settings that they share."""
-
-    settings: TrainSettings
-    out: Path
-    losses: tuple[str, ...] = PAPER_LOSSES
-    controls: bool = True
-    floors: bool = True
-    seeds: int = 3
-
-    def methods(self) -> tuple[str, ...]:
-        """Return everything that is trained, each once."""
-        return tuple(dict.fromkeys((*self.losses, *(CONTROLS if self.controls else ()))))
-
-    def names(self) -> tuple[str, ...]:
-        """Return every row of the table."""
-        return (*self.methods(), *(FLOORS if self.floors else ()))
-
-    def cells(self) -> list[Cell]:
-        """Return the trainings, seed by seed, so that a plan that is stopped has whole seeds."""
-        shared = replace(self.settings, patience=0)  # one budget for all
-        return [
-            Cell(self.folder(loss, seed), replace(shared, loss=loss, seed=seed))
-            for seed in range(self.settings.seed, self.settings.seed + self.seeds)
-            for loss in self.methods()
-        ]
-
-    def folder(self, name: str, seed: int) -> Path:
-        """Return where a row's run of a seed is."""
-        return self.out / f"{name}-{seed}"
-
-    def runs(self, name: str) -> list[Run]:
-        """Return the finished runs of a row, by seed."""
-        seeds = range(self.settings.seed, self.settings.seed + self.seeds)
-        found = [Run(self.folder(name, seed)) for seed in seeds]
-        return [run for run in found if run.scores() is not None]
 
 
 @dataclass(frozen=True)
@@ -99,46 +60,60 @@ class Row:
 
 def compare(plan: Plan, *, jobs: int | None = None, tell: Tell | None = None) -> list[Row]:
     """Run what is missing of the plan, write compare.csv, and return the rows of the table."""
-    for cell in plan.cells():
-        check_settings(cell.settings)
-    if plan.floors:
-        run_floors(plan)
-    run_cells(plan.cells(), jobs or cores(), tell)
+    try:
+        if plan.floors:
+            run_floors(plan, tell)
+        run_cells(plan.cells(), jobs or default_jobs(plan), tell)
+    except Interrupted:
+        raise Interrupted(plan.resume_command()) from None
     write_text(plan.out / "compare.csv", as_csv(plan))
     return rows_of(plan)
 
 
-def run_floors(plan: Plan) -> None:
+def default_jobs(plan: Plan) -> int:
+    """Return one training a core, or one at a time on a GPU."""
+    return 1 if torch.cuda.is_available() and plan.settings.device != "cpu" else cores()
+
+
+def run_floors(plan: Plan, tell: Tell | None) -> None:
     """Score what needs no training."""
-    for seed in range(plan.settings.seed, plan.settings.seed + plan.seeds):
-        missing = [name for name in FLOORS if Run(plan.folder(name, seed)).scores() is None]
-        if not missing:
-            continue
-        parts = prepare(replace(plan.settings, seed=seed, patience=0))
-        for name in missing:
-            run = Run(plan.folder(name, seed))
-            scores, figures = raw_pixels(parts) if name == "raw_pixels" else untrained(parts)
-            write_queries(run, scores)
-            run.write_scores(figures | {"selected_on": "nothing: not trained", "notes": list(parts.notes)})
+    for seed in plan.all_seeds():
+        missing = [plan.run(name, seed) for name in FLOORS if plan.run(name, seed).scores() is None]
+        if missing:
+            parts = prepare(replace(plan.settings, seed=seed, patience=0))
+            for run in missing:
+                if tell is not None:
+                    tell(0.0, run.folder.name)
+                scores, figures = raw_pixels(parts) if run.folder.name.startswith(FLOORS[0]) else untrained(parts)
+                write_queries(run, scores)
+                run.write_scores(figures | {"selected_on": "nothing: not trained", "notes": list(parts.notes)})
 
 
 def rows_of(plan: Plan) -> list[Row]:
     """Return the rows of the table from the runs that are finished; the first loss is the reference."""
-    reference = plan.runs(plan.losses[0])
-    return [row_of(plan, name, reference) for name in plan.names() if plan.runs(name)]
+    reference = plan.finished(plan.losses[0])
+    return [row_of(plan, name, reference) for name in plan.names() if plan.finished(name)]
 
 
 def row_of(plan: Plan, name: str, reference: Sequence[Run]) -> Row:
     """Return one row."""
-    runs = plan.runs(name)
+    runs = plan.finished(name)
     scores = [run.scores() or {} for run in runs]
     figures = {figure: [float(one[figure]) for one in scores if one.get(figure) is not None] for figure in FIGURES}
-    kind = "floor" if name in FLOORS else "control" if name in CONTROLS else "loss"
+    kind = plan.kind(name)
     if name == plan.losses[0] or len(runs) != len(reference):
         return Row(name, kind, figures, None, [])
     mine, theirs = query_values(runs), query_values(reference)
     differences = (mine.nanmean(1) - theirs.nanmean(1)).tolist()
     return Row(name, kind, figures, paired_test(mine.mean(0), theirs.mean(0)), differences)
+
+
+def seed_noise(rows: Sequence[Row], figure: str = "recall_at_1") -> float | None:
+    """Return how far the two controls, which are one loss, are apart in the mean over seeds."""
+    first, second = ([row for row in rows if row.name == name] for name in CONTROLS)
+    if not first or not second or len(first[0].figures[figure]) != len(second[0].figures[figure]):
+        return None
+    return float(np.mean(np.abs(np.subtract(first[0].figures[figure], second[0].figures[figure]))))
 
 
 def query_values(runs: Sequence[Run], name: str = "recall_at_1") -> torch.Tensor:
@@ -153,10 +128,9 @@ def as_csv(plan: Plan) -> str:
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     for name in plan.names():
-        kind = "floor" if name in FLOORS else "control" if name in CONTROLS else "loss"
-        for seed in range(plan.settings.seed, plan.settings.seed + plan.seeds):
-            scores: dict[str, Any] | None = Run(plan.folder(name, seed)).scores()
+        for seed in plan.all_seeds():
+            scores: dict[str, Any] | None = plan.run(name, seed).scores()
             if scores is not None:
                 found = {column: scores.get(column) for column in columns}
-                writer.writerow(found | {"name": name, "kind": kind, "seed": seed})
+                writer.writerow(found | {"name": name, "kind": plan.kind(name), "seed": seed})
     return text.getvalue()

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from shadowmetric.mistakes import Mistake
 from shadowmetric.training.files import write_whole
-from shadowmetric.training.run import RunMistake
 
 VERSION = 1
 
@@ -56,9 +56,9 @@ def load(path: Path, parts: dict[str, Any]) -> State | None:
         found = torch.load(path, weights_only=True, map_location="cpu")
     except (OSError, RuntimeError, UnpicklingError, EOFError, ValueError) as wrong:
         reason = " ".join(str(wrong).split())[:200]
-        raise RunMistake(f"{path} cannot be read ({reason}); remove its folder to start the run anew.") from None
+        raise Mistake(f"{path} cannot be read ({reason}); remove its folder to start the run anew.") from None
     if not isinstance(found, dict) or found.get("version") != VERSION:
-        raise RunMistake(f"{path} is no state of this version; remove its folder to start the run anew.")
+        raise Mistake(f"{path} is no state of this version; remove its folder to start the run anew.")
     for name, part in parts.items():
         part.load_state_dict(found["parts"][name])
     set_random_states(found["random"])

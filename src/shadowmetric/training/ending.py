@@ -8,8 +8,9 @@ from safetensors.torch import load_file, save_file
 
 from shadowmetric.evaluation import Scores
 from shadowmetric.evaluation.plateau import TOLERANCE, convergence_epoch
+from shadowmetric.mistakes import Interrupted
 from shadowmetric.training.files import write_whole
-from shadowmetric.training.interrupt import Interrupted, Stop
+from shadowmetric.training.interrupt import Stop
 from shadowmetric.training.run import Run
 from shadowmetric.training.scoring import score_test
 from shadowmetric.training.setup import Training

@@ -6,8 +6,9 @@ from typing import Any
 from safetensors.torch import save_file
 
 from shadowmetric.evaluation.plateau import has_plateaued
+from shadowmetric.mistakes import Interrupted
 from shadowmetric.training.files import without_nan, write_whole
-from shadowmetric.training.interrupt import Interrupted, Stop
+from shadowmetric.training.interrupt import Stop
 from shadowmetric.training.scoring import score_epoch, score_test
 from shadowmetric.training.setup import Training
 from shadowmetric.training.tally import Tally

@@ -5,10 +5,6 @@ import threading
 from types import FrameType
 
 
-class Interrupted(Exception):
-    """The run was stopped by the user and its state is saved."""
-
-
 class Stop:
     """True once a signal to stop has come. Use as a context manager; outside the main thread it never is."""
 

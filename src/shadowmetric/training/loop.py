@@ -19,17 +19,18 @@ from torch import Tensor
 
 from shadowmetric.data.augmentation import Augmentation
 from shadowmetric.data.loading import Batch, training_batches, wanted_workers
+from shadowmetric.mistakes import Interrupted, Stopped
 from shadowmetric.training.ending import finish
 from shadowmetric.training.epoch import finish_epoch, plateaued
 from shadowmetric.training.files import write_json
-from shadowmetric.training.interrupt import Interrupted, Stop
+from shadowmetric.training.interrupt import Stop
 from shadowmetric.training.optimizer import set_rates, share_of_peak
 from shadowmetric.training.run import Run
 from shadowmetric.training.settings import TrainSettings, check_settings
 from shadowmetric.training.setup import Training, set_up
 from shadowmetric.training.show import Moment, Show, Silent
 from shadowmetric.training.tally import Tally
-from shadowmetric.training.watch import COLLAPSED_COSINE, LOOK_EVERY, TrainingStopped, Watch, look
+from shadowmetric.training.watch import COLLAPSED_COSINE, LOOK_EVERY, Watch, look
 
 
 def train(settings: TrainSettings, out: Path, *, resume: bool = False, show: Show | None = None) -> dict[str, Any]:
@@ -125,7 +126,7 @@ def loss_of(training: Training, embeddings: Tensor, labels: Tensor, batch: Batch
     names = [train.images.name(number) for number in batch.numbers]
     found = {"epoch": state.epoch + 1, "batch": state.position, "numbers": batch.numbers, "images": names}
     write_json(where, found | {"labels": batch.labels.tolist()})
-    raise TrainingStopped(
+    raise Stopped(
         f"the loss of batch {state.position} of epoch {state.epoch + 1} is not finite; its images are listed in "
         f"{where}: lower --rate, or use --precision no."
     )

@@ -16,7 +16,8 @@ from shadowmetric.data.catalogue import open_dataset
 from shadowmetric.data.dataset import ZERO_SHOT, Dataset, Split
 from shadowmetric.data.preprocessing import Preprocessing, preprocessing_for
 from shadowmetric.data.splits import part_classes, part_images
-from shadowmetric.training.settings import SettingsMistake, TrainSettings, resolved
+from shadowmetric.mistakes import Mistake
+from shadowmetric.training.settings import TrainSettings, resolved
 
 LEAST_CLASSES = 20  # of a training split, to hold whole ones out
 Report = Callable[[str, float], None]  # told what is done, and the share of it
@@ -83,7 +84,7 @@ def parted(dataset: Dataset, settings: TrainSettings) -> tuple[Split, Split | No
         return train, None, "The best epoch is chosen ON THE TEST SPLIT, as was asked: the scores are too good."
     if settings.validation == 0:
         if settings.patience:
-            raise SettingsMistake("--validation is 0, so nothing can judge epochs; set --patience 0 as well.")
+            raise Mistake("--validation is 0, so nothing can judge epochs; set --patience 0 as well.")
         return train, None, "There is no validation part: the last epoch is kept."
     classes = len(np.unique(train.labels))
     if dataset.kind == ZERO_SHOT and classes >= LEAST_CLASSES:
@@ -95,7 +96,7 @@ def parted(dataset: Dataset, settings: TrainSettings) -> tuple[Split, Split | No
         if dataset.kind == ZERO_SHOT:
             what += f" (whole classes only where there are {LEAST_CLASSES} or more)"
     if len(held) < 2 or len(np.unique(train.labels[held])) < 2:
-        raise SettingsMistake(
+        raise Mistake(
             f"--validation {settings.validation:g} holds out {len(held)} images of "
             f"{len(np.unique(train.labels[held]))} class(es); raise it, or set --validation 0 --patience 0."
         )

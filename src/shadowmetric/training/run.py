@@ -16,12 +16,9 @@ from typing import Any
 
 import yaml
 
+from shadowmetric.mistakes import Mistake
 from shadowmetric.training.files import write_json, write_text
-from shadowmetric.training.settings import SettingsMistake, TrainSettings, as_plain, from_plain
-
-
-class RunMistake(ValueError):
-    """What is wrong with a run's folder, in one sentence."""
+from shadowmetric.training.settings import TrainSettings, as_plain, from_plain
 
 
 @dataclass(frozen=True)
@@ -67,11 +64,11 @@ class Run:
     def begin(self, settings: TrainSettings) -> None:
         """Write the settings into a new folder; refuse one that holds a run."""
         if self.settings_file.exists():
-            raise RunMistake(
+            raise Mistake(
                 f"{self.folder} holds a run already; go on with it by `{self.resume_command()}`, or name another --out."
             )
         if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
-            raise RunMistake(f"{self.folder} is there and holds no run; name another --out.")
+            raise Mistake(f"{self.folder} is there and holds no run; name another --out.")
         again = quoted(Path(f"{self.folder}-again"))
         command = f"shadowmetric train --config {quoted(self.settings_file)} --out {again}\n"
         write_text(self.folder / "replay.txt", command)
@@ -82,15 +79,15 @@ class Run:
         try:
             found = yaml.safe_load(self.settings_file.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise RunMistake(f"{self.folder} holds no run: there is no {self.settings_file.name} in it.") from None
+            raise Mistake(f"{self.folder} holds no run: there is no {self.settings_file.name} in it.") from None
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as wrong:
-            raise RunMistake(f"{self.settings_file} cannot be read ({' '.join(str(wrong).split())}).") from None
+            raise Mistake(f"{self.settings_file} cannot be read ({' '.join(str(wrong).split())}).") from None
         if not isinstance(found, dict):
-            raise RunMistake(f"{self.settings_file} holds no settings.")
+            raise Mistake(f"{self.settings_file} holds no settings.")
         try:
             return from_plain(found, self.settings_file)
-        except (TypeError, SettingsMistake) as wrong:
-            raise RunMistake(f"{self.settings_file}: {wrong}") from None
+        except (TypeError, Mistake) as wrong:
+            raise Mistake(f"{self.settings_file}: {wrong}") from None
 
     def journal(self) -> list[dict[str, Any]]:
         """Return the lines of the journal; a last line that was cut short by a kill is left out."""
@@ -113,7 +110,7 @@ class Run:
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as wrong:
-            raise RunMistake(f"{self.scores_file} cannot be read ({wrong}); remove it and resume the run.") from None
+            raise Mistake(f"{self.scores_file} cannot be read ({wrong}); remove it and resume the run.") from None
 
     def write_scores(self, scores: dict[str, Any]) -> None:
         """Write the scores."""

@@ -11,6 +11,7 @@ from typing import Any
 from shadowmetric.data.augmentation import KINDS
 from shadowmetric.losses.catalogue import LOSSES
 from shadowmetric.losses.mined import MINERS
+from shadowmetric.mistakes import Mistake
 from shadowmetric.training.recipes import RECIPES, Recipe, recipe_for
 
 CHOICES = {
@@ -26,10 +27,6 @@ CHOICES = {
     "optimizer": ("adam", "adamw", "sgd"),
 }
 SMALL_PICTURES = 64  # pixels up to which small_cnn is the backbone unless another is named
-
-
-class SettingsMistake(ValueError):
-    """A setting that makes no sense, in one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,21 +111,21 @@ def check_settings(settings: TrainSettings) -> None:
     for name, choices in CHOICES.items():
         value = getattr(settings, name)
         if value is not None and value not in choices:
-            raise SettingsMistake(f"{option(name)} is {value!r}; choose one of {', '.join(choices)}.")
+            raise Mistake(f"{option(name)} is {value!r}; choose one of {', '.join(choices)}.")
     least = {"epochs": 1, "batch": 2, "per_class": 2, "batches": 1, "dim": 1, "size": 8, "resize": 8}
     least |= {"patience": 0, "seed": 0, "workers": 0, "cache_mb": 0, "save_every": 0, "weight_decay": 0}
     for name, lowest in least.items():
         value = getattr(settings, name)
         if value is not None and value < lowest:
-            raise SettingsMistake(f"{option(name)} is {value}; it must be {lowest} or more.")
+            raise Mistake(f"{option(name)} is {value}; it must be {lowest} or more.")
     for name in ("rate", "head_rate", "margin"):
         value = getattr(settings, name)
         if value is not None and not 0 < value < float("inf"):
-            raise SettingsMistake(f"{option(name)} is {value}; it must be a number above 0.")
+            raise Mistake(f"{option(name)} is {value}; it must be a number above 0.")
     for name in ("validation", "warmup"):
         value = getattr(settings, name)
         if value is not None and not 0 <= value < 1:
-            raise SettingsMistake(f"{option(name)} is {value}; it must be a share, from 0 to below 1.")
+            raise Mistake(f"{option(name)} is {value}; it must be a share, from 0 to below 1.")
 
 
 def resolved(settings: TrainSettings, *, size: int, resize: int) -> TrainSettings:
@@ -158,7 +155,7 @@ def from_plain(found: dict[str, Any], where: Path) -> TrainSettings:
     known = {field.name for field in fields(TrainSettings)}
     unknown = sorted(set(found) - known)
     if unknown:
-        raise SettingsMistake(f"{where} has the setting {unknown[0]!r}, which there is not.")
+        raise Mistake(f"{where} has the setting {unknown[0]!r}, which there is not.")
     root: str | None = found.get("data_root")
     given: dict[str, Any] = found | {"data_root": None if root is None else Path(root)}
     return TrainSettings(**given)

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from shadowmetric.losses.mined import exhaustive, mine
+from shadowmetric.mistakes import Stopped
 from shadowmetric.types import Miner
 
 LOOK_EVERY = 10  # batches
@@ -32,10 +33,6 @@ REMEDIES = {
     "one_class": "batches hold one class, so there are no negatives: lower --per-class or raise --batch",
     "collapse": "the embeddings fall into one point: use --miner semi_hard, a lower --rate, or another seed",
 }
-
-
-class TrainingStopped(RuntimeError):
-    """A run that cannot go on, in one sentence with the remedy."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,7 @@ class Watch:
         """Count one more, or start from 0; refuse to go on after too many."""
         self.in_a_row[trouble] = self.in_a_row.get(trouble, 0) + 1 if present else 0
         if self.in_a_row[trouble] >= STOP_AFTER[trouble]:
-            raise TrainingStopped(f"{self.in_a_row[trouble]} times in a row: {REMEDIES[trouble]}.")
+            raise Stopped(f"{self.in_a_row[trouble]} times in a row: {REMEDIES[trouble]}.")
 
     def warnings(self) -> list[str]:
         """Return what is wrong at the moment, each with its remedy."""

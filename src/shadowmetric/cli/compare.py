@@ -1,0 +1,88 @@
+"""`shadowmetric compare`: several losses × seeds on one dataset."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from shadowmetric.cli.config import CONFIG_HELP
+from shadowmetric.cli.train import RUNS, data_name
+from shadowmetric.losses.catalogue import PAPER_LOSSES
+from shadowmetric.mistakes import Mistake
+from shadowmetric.training.settings import TrainSettings
+
+USAGE = "Usage: shadowmetric compare [OPTIONS]"
+EXAMPLES = f"""\
+{CONFIG_HELP}
+
+Examples:
+
+    shadowmetric compare
+    shadowmetric compare --data fashion_mnist --split classes --losses shadow triplet soft_triple --seeds 5
+    shadowmetric compare --resume runs/compare-digits
+"""
+Names = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="", show_default=False)]
+Folder = Annotated[Path | None, Parameter(show_default=False)]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class CompareSettings:
+    """What is compared."""
+
+    losses: Names = PAPER_LOSSES
+    """The first is the reference. Default: the six of the paper's tables."""
+    controls: bool = True
+    """Also train Triplet at twice the margin, and twice Shadow: what lies between them is noise."""
+    floors: bool = True
+    """Also score raw pixels and the untrained embedder."""
+    seeds: int = 3
+    """How many seeds, from --seed on."""
+    jobs: Annotated[int | None, Parameter(show_default=False)] = None
+    """Trainings at a time. Default: one a core, or one if there is a GPU."""
+
+
+def compare(
+    *,
+    settings: Annotated[TrainSettings, Parameter(name="*")] | None = None,
+    what: CompareSettings | None = None,
+    out: Folder = None,
+    resume: Folder = None,
+) -> None:
+    """Train several losses with several seeds on equal terms, beside controls and floors, and print one table.
+
+    All options of `train` but --loss and --patience apply to every training.
+
+    Parameters
+    ----------
+    out
+        Folder of all runs and of compare.csv. Default: runs/compare-DATA.
+    resume
+        Go on with the comparison in this folder: what is finished stays, what was stopped goes on.
+    """
+    from shadowmetric.cli.compare_table import print_comparison
+    from shadowmetric.evaluation.progress import Bar
+    from shadowmetric.experiments.compare import compare as run_plan
+    from shadowmetric.experiments.plan import Plan, read_plan
+
+    what = what or CompareSettings()
+    if what.jobs is not None and what.jobs < 1:
+        raise Mistake(f"--jobs is {what.jobs}; it must be 1 or more.")
+    if resume is None:
+        settings = settings or TrainSettings()
+        folder = out or RUNS / f"compare-{data_name(settings)}"
+        plan = Plan(settings, folder, spelt(what.losses), what.controls, what.floors, what.seeds)
+        plan.begin()
+    elif settings is not None or out is not None:
+        raise Mistake("--resume takes the settings and the folder of its comparison; give it alone, or with --jobs.")
+    else:
+        plan = read_plan(resume)
+    with Bar() as bar:
+        rows = run_plan(plan, jobs=what.jobs, tell=lambda share, names: bar(names, share))
+    print_comparison(plan, rows)
+
+
+def spelt(losses: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the losses as the catalogue spells them, each once."""
+    return tuple(dict.fromkeys(name.replace("-", "_") for name in losses))

@@ -1,0 +1,97 @@
+"""The table of a comparison, and what it says in words."""
+
+from rich.console import Console
+
+from shadowmetric.cli.screen import new_table, say, screen, show
+from shadowmetric.experiments.compare import Row, seed_noise
+from shadowmetric.experiments.plan import Plan
+
+COLUMNS = {
+    "recall_at_1": "Recall@1",
+    "map_at_r": "MAP@R",
+    "silhouette": "silhouette",
+    "accuracy": "accuracy",
+    "convergence_epoch": "plateau",
+}
+
+
+def print_comparison(plan: Plan, rows: list[Row]) -> None:
+    """Print the table, what follows from it, and where the runs are."""
+    console = screen()
+    reference = plan.losses[0]
+    table = new_table(title(plan), "figure", *COLUMNS.values(), f"Recall@1 less {reference}'s")
+    table.columns[0].header = "loss"
+    before = None
+    for row in rows:
+        if before not in (None, row.kind):
+            table.add_section()
+        before = row.kind
+        table.add_row(named(row), *(figure(row, name) for name in COLUMNS), difference(row))
+    show(console, table)
+    console.print()
+    for sentence in sentences(plan, rows):
+        say(console, sentence)
+    finish(console, plan)
+
+
+def title(plan: Plan) -> str:
+    """Say what was compared."""
+    how = ", first half of the classes against the second" if plan.settings.split == "classes" else ""
+    return f"{plan.settings.data}{how}: test split, mean ± spread of {plan.seeds} seeds"
+
+
+def named(row: Row) -> str:
+    """Return the name of a row, with its kind unless it is a loss."""
+    return row.name if row.kind == "loss" else f"{row.name} ({row.kind})"
+
+
+def figure(row: Row, name: str) -> str:
+    """Return a mean in per cent with its spread; epochs as they are."""
+    mean, spread = row.mean(name), row.spread(name)
+    if mean is None:
+        return "–"
+    scale, digits = (1, 1) if name == "convergence_epoch" else (100, 2)
+    around = "" if spread is None or spread == 0 else f" ± {scale * spread:.{digits}f}"
+    return f"{scale * mean:.{digits}f}{around}"
+
+
+def difference(row: Row) -> str:
+    """Return the difference from the reference with its interval over queries, in points."""
+    if row.beside is None:
+        return "–"
+    found = row.beside
+    return f"{100 * found.difference:+.2f} ({100 * found.low:+.2f} to {100 * found.high:+.2f})"
+
+
+def sentences(plan: Plan, rows: list[Row]) -> list[str]:
+    """Return what the table says in words."""
+    found = ["The last column's interval is over queries alone; another seed moves a run as well."]
+    by_name = {row.name: row for row in rows}
+    noise = seed_noise(rows)
+    if noise is not None:
+        found.append(
+            f"triplet_control and double_shadow are the same loss by algebra: they differ by {100 * noise:.2f} points "
+            "on average, which is rounding. A difference of that size is no difference."
+        )
+    for floor in [row for row in rows if row.kind == "floor"]:
+        for measure, word in (("recall_at_1", "Recall@1"), ("map_at_r", "MAP@R")):
+            below = [row.name for row in rows if row.kind == "loss" and not above(row, floor, measure)]
+            if below:
+                found.append(f"Not above {floor.name} in {word}: {', '.join(below)}.")
+    if any(run.settings().select_on == "test" for name in plan.methods() for run in plan.finished(name)):
+        found.append("Epochs were CHOSEN ON THE TEST SPLIT: these figures are too good.")
+    missing = [name for name in plan.names() if name not in by_name or len(plan.finished(name)) < plan.seeds]
+    if missing:
+        found.append(f"Not finished: {', '.join(missing)}.")
+    return found
+
+
+def above(row: Row, floor: Row, measure: str) -> bool:
+    """Return whether a row's mean is above a floor's."""
+    mine, theirs = row.mean(measure), floor.mean(measure)
+    return mine is not None and theirs is not None and mine > theirs
+
+
+def finish(console: Console, plan: Plan) -> None:
+    """Say where everything is."""
+    say(console, f"Every run and seed: {plan.out / 'compare.csv'}; the runs are folders beside it.")

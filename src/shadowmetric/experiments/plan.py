@@ -1,0 +1,96 @@
+"""What a comparison trains: losses, each with every seed, and the settings that they share. Its record is compare.yaml."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import yaml
+
+from shadowmetric.experiments.cells import Cell
+from shadowmetric.experiments.floors import FLOORS
+from shadowmetric.losses.catalogue import CONTROLS, PAPER_LOSSES
+from shadowmetric.mistakes import Mistake
+from shadowmetric.training.files import write_text
+from shadowmetric.training.run import Run, quoted
+from shadowmetric.training.settings import TrainSettings, as_plain, check_settings, from_plain
+
+FILE = "compare.yaml"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Losses × seeds in a folder."""
+
+    settings: TrainSettings
+    out: Path
+    losses: tuple[str, ...] = PAPER_LOSSES
+    controls: bool = True
+    floors: bool = True
+    seeds: int = 3
+
+    def methods(self) -> tuple[str, ...]:
+        """Return everything that is trained, each once."""
+        return tuple(dict.fromkeys((*self.losses, *(CONTROLS if self.controls else ()))))
+
+    def names(self) -> tuple[str, ...]:
+        """Return every row of the table."""
+        return (*self.methods(), *(FLOORS if self.floors else ()))
+
+    def kind(self, name: str) -> str:
+        """Return what a row is."""
+        return "floor" if name in FLOORS else "control" if name in CONTROLS else "loss"
+
+    def all_seeds(self) -> range:
+        """Return the seeds."""
+        return range(self.settings.seed, self.settings.seed + self.seeds)
+
+    def cells(self) -> list[Cell]:
+        """Return the trainings, seed by seed, so that a plan that was stopped has whole seeds."""
+        shared = replace(self.settings, patience=0)  # one budget for all
+        return [
+            Cell(self.run(loss, seed).folder, replace(shared, loss=loss, seed=seed))
+            for seed in self.all_seeds()
+            for loss in self.methods()
+        ]
+
+    def run(self, name: str, seed: int) -> Run:
+        """Return a row's run of a seed."""
+        return Run(self.out / f"{name}-{seed}")
+
+    def finished(self, name: str) -> list[Run]:
+        """Return the finished runs of a row, by seed."""
+        runs = [self.run(name, seed) for seed in self.all_seeds()]
+        return [run for run in runs if run.scores() is not None]
+
+    def resume_command(self) -> str:
+        """Return what goes on with it."""
+        return f"shadowmetric compare --resume {quoted(self.out)}"
+
+    def begin(self) -> None:
+        """Check the plan and write it into its folder; refuse a folder that holds one."""
+        if self.seeds < 1:
+            raise Mistake(f"--seeds is {self.seeds}; it must be 1 or more.")
+        if not self.losses:
+            raise Mistake("--losses names none; name at least one, such as shadow.")
+        for cell in self.cells():
+            check_settings(cell.settings)
+        if (self.out / FILE).exists():
+            raise Mistake(
+                f"{self.out} holds a comparison already; go on with it by `{self.resume_command()}`, "
+                "or name another --out."
+            )
+        found = {"losses": list(self.losses), "controls": self.controls, "floors": self.floors, "seeds": self.seeds}
+        text = yaml.safe_dump(found | {"settings": as_plain(self.settings)}, sort_keys=False, allow_unicode=True)
+        write_text(self.out / FILE, text)
+
+
+def read_plan(out: Path) -> Plan:
+    """Return the plan of a folder."""
+    file = out / FILE
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+        settings = from_plain(found.pop("settings"), file)
+        return Plan(settings=settings, out=out, **(found | {"losses": tuple(found["losses"])}))
+    except FileNotFoundError:
+        raise Mistake(f"{out} holds no comparison: there is no {FILE} in it.") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError, KeyError, TypeError) as wrong:
+        raise Mistake(f"{file} is no plan of a comparison ({' '.join(str(wrong).split())}).") from None
