@@ -1,7 +1,8 @@
-"""`shadowmetric evaluate`: every measure of embeddings that any tool has written."""
+"""`shadowmetric evaluate`: every measure of a run, or of embeddings that any tool has written."""
 
 import json
 import sys
+from pathlib import Path
 
 from shadowmetric.cli.evaluate_input import Evaluated, what_to_evaluate
 from shadowmetric.cli.evaluate_settings import EvaluateSettings, File, check, check_out, spelt, write
@@ -10,9 +11,14 @@ from shadowmetric.evaluation import Interval, Scores
 from shadowmetric.evaluation import evaluate as scores_of
 from shadowmetric.evaluation.progress import Bar
 
-USAGE = "Usage: shadowmetric evaluate EMBEDDINGS [LABELS] [OPTIONS]"
+USAGE = "Usage: shadowmetric evaluate RUN | EMBEDDINGS [LABELS] [OPTIONS]"
 EXAMPLES = """\
-Examples, after numpy.save("e.npy", embeddings) and numpy.save("l.npy", labels):
+Examples:
+
+    shadowmetric evaluate runs/digits-shadow-0
+    shadowmetric evaluate runs/digits-shadow-0 --against train --measures accuracy --confusion
+
+and after numpy.save("e.npy", embeddings) and numpy.save("l.npy", labels):
 
     shadowmetric evaluate e.npy l.npy
     shadowmetric evaluate e.npy l.npy --measures recall_at map_at_r --queries 5000
@@ -29,16 +35,19 @@ def evaluate(embeddings: File = None, labels: File = None, /, *, settings: Evalu
     Parameters
     ----------
     embeddings
-        .npy of (rows, dim) floats, or .npz with `embeddings` and `labels` (and `gallery`, `gallery_labels`).
+        The folder of a run, or .npy of (rows, dim) floats, or .npz with `embeddings` and `labels` (and `gallery`, `gallery_labels`).
     labels
         .npy of one integer or string a row; not needed beside a .npz that has them.
     """
     settings = settings or EvaluateSettings()
-    check(settings)
+    of_run = embeddings is not None and embeddings.is_dir()
+    check(settings, of_run)
     if embeddings is None:
-        raise Mistake("no embeddings were named; give their file before the options, such as embeddings.npy.")
+        raise Mistake(
+            "no run or embeddings were named; give a run's folder or a file before the options, such as embeddings.npy."
+        )
     try:
-        what = what_to_evaluate(embeddings, labels, settings.gallery, settings.gallery_labels)
+        what = evaluated(embeddings, labels, settings, of_run)
         if settings.out is not None:
             check_out(settings.out)
         scores = measured(what, settings)
@@ -47,6 +56,17 @@ def evaluate(embeddings: File = None, labels: File = None, /, *, settings: Evalu
     except KeyboardInterrupt:
         print("Stopped before the end; nothing was written.", file=sys.stderr)
         sys.exit(130)
+
+
+def evaluated(embeddings: Path, labels: Path | None, settings: EvaluateSettings, of_run: bool) -> Evaluated:
+    """Return the embeddings of a run, or of the files that were named."""
+    if not of_run:
+        return what_to_evaluate(embeddings, labels, settings.gallery, settings.gallery_labels)
+    if labels is not None:
+        raise Mistake(f"a run has its own labels; leave {str(labels)!r} out.")
+    from shadowmetric.cli.evaluate_run import run_to_evaluate
+
+    return run_to_evaluate(embeddings, settings)
 
 
 def measured(what: Evaluated, settings: EvaluateSettings) -> Scores:

@@ -17,10 +17,21 @@ class Evaluated(NamedTuple):
     gallery_file: Path | None
     gallery: LabelledRows | None
     class_names: list[str] | None  # of the labels 0, 1, ... if the files have strings
+    row_names: tuple[str, ...] = ()  # what people call the queries, if they have names
+    gallery_names: tuple[str, ...] = ()
+    note: str = ""  # what a reader must know beside the figures
 
     def name(self, label: int) -> str | int:
         """Return a label as the files have it."""
         return label if self.class_names is None else self.class_names[label]
+
+    def row_name(self, row: int) -> str | int:
+        """Return what people call a query."""
+        return self.row_names[row] if self.row_names else row
+
+    def neighbour_name(self, row: int) -> str | int:
+        """Return what people call a row that was searched for."""
+        return self.gallery_names[row] if self.gallery_names else row if self.gallery else self.row_name(row)
 
     def classes(self) -> int:
         """Return how many classes the queries have."""

@@ -14,6 +14,7 @@ def as_json(
     found: dict[str, Any] = {
         "embeddings": str(what.file),
         "gallery": what.gallery_file and str(what.gallery_file),
+        "note": what.note or None,
         "class_names": what.class_names,
         **scores.as_dict(),
         "intervals": {name: vars(interval) for name, interval in intervals.items()},
@@ -45,7 +46,10 @@ def hard_query(what: Evaluated, query: dict[str, Any]) -> dict[str, Any]:
     nearest = {"nearest": None, "nearest_label": None, "similarity": None}
     if query["nearest"] >= 0:
         nearest = {"nearest_label": what.name(query["nearest_label"])}
-    return named(what, query) | nearest
+        if what.row_names:
+            nearest["nearest_name"] = what.neighbour_name(query["nearest"])
+    names = {"name": what.row_name(query["row"])} if what.row_names else {}
+    return named(what, query) | nearest | names
 
 
 def without_nan(value: Any) -> Any:

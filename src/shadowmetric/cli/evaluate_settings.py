@@ -21,6 +21,14 @@ File = Annotated[Path | None, Parameter(show_default=False)]
 class EvaluateSettings:
     """Settings of `shadowmetric evaluate`."""
 
+    part: str = "test"
+    """Of a run: test, validation, train, gallery."""
+    against: Annotated[str | None, Parameter(show_default=False)] = None
+    """Of a run: search in this part instead, such as train."""
+    data: Annotated[str | None, Parameter(show_default=False)] = None
+    """Of a run: measure other data than its own."""
+    data_root: File = None
+    """Of a run: where datasets lie, if they have moved."""
     gallery: File = None
     """Search in this file instead of the set itself."""
     gallery_labels: File = None
@@ -56,7 +64,7 @@ class EvaluateSettings:
     """JSON file to write, whatever is printed."""
 
 
-def check(settings: EvaluateSettings) -> None:
+def check(settings: EvaluateSettings, of_run: bool = False) -> None:
     """Refuse settings that make no sense, by the names they have here."""
     sizes = {
         "--recall-at": settings.recall_at,
@@ -69,6 +77,10 @@ def check(settings: EvaluateSettings) -> None:
         for value in values:
             if value < 1:
                 raise Mistake(f"{name} is {value}; it must be 1 or more.")
+    if of_run and (settings.gallery or settings.gallery_labels):
+        raise Mistake("--gallery is for files of embeddings; of a run choose a part with --against.")
+    if not of_run and (settings.part != "test" or settings.against or settings.data or settings.data_root):
+        raise Mistake("--part, --against, --data and --data-root are for a run; name its folder before the options.")
     if settings.worst < 0:
         raise Mistake(f"--worst is {settings.worst}; it must be 0 or more.")
     if not 0 <= settings.seed < 2**63:

@@ -25,6 +25,8 @@ def print_title(console: Console, what: Evaluated, scores: Scores) -> None:
         inside = "its own gallery" if what.gallery_file == what.file else f"the gallery {what.gallery_file}"
         against = f"against {inside} of {count(setting.gallery, 'row', 'rows')}"
     say(console, f"{what.file}: {rows}, {against}", "bold")
+    if what.note:
+        say(console, what.note)
     if setting.queries < setting.of_queries:
         queries = count(setting.queries, "query", "queries")
         say(console, f"A sample of {queries}, seed {setting.seed}; k-means and spread are of all rows.")

@@ -40,8 +40,12 @@ def query_table(what: Evaluated, queries: list[HardQuery], by: str, called: str,
     beside = f", and the nearest row{'' if what.gallery is None else ' of the gallery'}" if voted else ""
     table = new_table(f"Worst queries by {called}{beside}", "row", "class", "value", *nearest)
     for row, label, value, near, near_label, similarity in queries:
-        found = [str(near), class_name(what, near_label), number(similarity)] if near >= 0 else ["–"] * len(nearest)
-        table.add_row(str(row), class_name(what, label), figure(by, value), *found)
+        found = (
+            [str(what.neighbour_name(near)), class_name(what, near_label), number(similarity)]
+            if near >= 0
+            else ["–"] * len(nearest)
+        )
+        table.add_row(str(what.row_name(row)), class_name(what, label), figure(by, value), *found)
     return table
 
 
