@@ -18,7 +18,7 @@ class Tally:
     def __init__(self, sums: dict[str, float]):
         self.sums = sums
 
-    def add(self, **values: float) -> None:
+    def add(self, **values: float | int) -> None:
         """Add to the sums of these names."""
         for name, value in values.items():
             self.sums[name] = self.sums.get(name, 0.0) + float(value)
