@@ -41,6 +41,7 @@ def command_line(config: Path | None = None):
     from shadowmetric.cli import compare, evaluate, train
     from shadowmetric.cli.bench import bench
     from shadowmetric.cli.config import config_reader
+    from shadowmetric.cli.data import data
 
     app = App(
         name="shadowmetric",
@@ -50,6 +51,7 @@ def command_line(config: Path | None = None):
         config=[] if config is None else [config_reader(config)],
     )
     app.command(bench)
+    app.command(data)
     app.command(evaluate.evaluate, usage=evaluate.USAGE, help_epilogue=evaluate.EXAMPLES)
     app.command(compare.compare, usage=compare.USAGE, help_epilogue=compare.EXAMPLES)
     app.command(train.train, usage=train.USAGE, help_epilogue=train.EXAMPLES)

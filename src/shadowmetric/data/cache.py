@@ -66,7 +66,7 @@ class CachedImages:
 
     def take(self, numbers: np.ndarray) -> "CachedImages":
         """Return the source of some of the pictures, in the order given; they are shared."""
-        places = np.asarray(numbers).tolist()
+        places = [int(number) for number in numbers]
         return CachedImages([self.pictures[place] for place in places], [self.names[place] for place in places])
 
 
@@ -78,6 +78,8 @@ def prepared(
     Pictures that are not kept are decoded here only if broken ones are to be skipped; otherwise whoever meets one is
     told its name.
     """
+    if len(split) == 0:
+        raise DataMistake("there are no pictures.")
     images = split.images
     if isinstance(images, ArrayImages):
         native = images.pixels.shape
@@ -103,7 +105,7 @@ def prepared(
 def estimated_bytes(images: ImageSource, looked_at: int = 31) -> float:
     """Return about what the pictures take in memory."""
     sizes = []
-    for number in np.unique(np.linspace(0, len(images) - 1, looked_at).astype(int)).tolist():
+    for number in np.unique(np.linspace(0, len(images) - 1, min(looked_at, len(images))).astype(int)).tolist():
         try:
             sizes.append(images.read(number).numel())
         except BrokenImage:
@@ -135,7 +137,7 @@ def _read_all(images: ImageSource, keep: bool, tell: Tell | None) -> tuple[list[
 
 def _refusal(broken: dict[int, str]) -> str:
     reasons = list(broken.values())
-    more = f" and {len(reasons) - NAMED} more" if len(reasons) > NAMED else ""
+    more = f" And {len(reasons) - NAMED} more." if len(reasons) > NAMED else ""
     return (
         f"{len(reasons)} pictures cannot be read: {' '.join(reasons[:NAMED])}{more} "
         "Repair or remove them, or leave them out with --broken skip."

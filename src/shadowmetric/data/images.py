@@ -114,7 +114,7 @@ def read_image(path: Path, channels: int = 3) -> Tensor:
 
 
 def _upright(picture):
-    """Return a picture turned as its orientation mark says; the rest of the mark's EXIF may be damaged."""
+    """Return a picture turned as its orientation mark says; the rest of its EXIF may be damaged."""
     from PIL.ExifTags import Base
     from PIL.Image import Transpose
 

@@ -82,7 +82,7 @@ def with_channels(picture: Tensor, channels: int) -> Tensor:
 def _look(images: ImageSource) -> tuple[list[int], int]:
     """Return the short sides of some pictures, and the channels of the first."""
     found, refusal = [], BrokenImage("there are no pictures.")
-    for number in np.unique(np.linspace(0, len(images) - 1, LOOKED_AT).astype(int)).tolist():
+    for number in np.unique(np.linspace(0, len(images) - 1, min(LOOKED_AT, len(images))).astype(int)).tolist():
         try:
             found.append(images.read(number))
         except BrokenImage as broken:

@@ -70,7 +70,8 @@ def set_up(settings: TrainSettings, run: Run, show: Show, *, resume: bool) -> Tr
         log_with=settings.track,
         project_dir=str(run.folder),
     )
-    embedder = embedder_for(settings, parts.shape.channels).to(accelerator.device, memory_format=torch.channels_last)
+    embedder = embedder_for(settings, parts.shape.channels).to(accelerator.device)
+    embedder.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     loss = build_loss(
         settings.loss, margin=settings.margin, miner=settings.miner, classes=parts.classes, dim=settings.dim
     ).to(accelerator.device)

@@ -1,0 +1,54 @@
+"""Make a dataset of somebody's own pictures: the parts are given or drawn, and the kind follows from the classes.
+
+If no part is given, a fifth of each class is held out as the test part, by seed 0. A dataset is zero-shot if training
+and test have no class in common, and standard otherwise.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from shadowmetric.data.dataset import STANDARD, ZERO_SHOT, DataMistake, Dataset, Split
+from shadowmetric.data.splits import part_images
+
+SHARE, SEED = 0.2, 0  # a fifth
+
+
+def number_classes(names: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the label of each name, and the names by label: sorted, as numbers if all are whole numbers."""
+    known = set(names)
+    whole = all(name.isascii() and name.removeprefix("-").isdigit() for name in known)
+    classes = sorted(known, key=(lambda name: (int(name), name)) if whole else None)
+    place = {name: label for label, name in enumerate(classes)}
+    return np.array([place[name] for name in names], dtype=np.int64), tuple(classes)
+
+
+def assemble(
+    name: str, whole: Split, classes: tuple[str, ...], test: np.ndarray | None = None, notes: Iterable[str] = ()
+) -> Dataset:
+    """Return the dataset of these pictures; `test` says which are the test part."""
+    if len(classes) < 2:
+        raise DataMistake(
+            f"{name} has {len(whole):,} images of {len(classes)} class{'' if len(classes) == 1 else 'es'} "
+            f"({', '.join(classes) or 'none'}); give two or more classes."
+        )
+    notes = [*notes, *lone_classes(whole.labels)]
+    if test is None:
+        stay, held = part_images(whole.labels, SHARE, seed=SEED)
+        notes.append(f"No split is given: a fifth of each class, drawn by seed {SEED}, is the test part.")
+    else:
+        stay, held = np.flatnonzero(~test), np.flatnonzero(test)
+    if len(stay) == 0 or len(held) == 0:
+        raise DataMistake(
+            f"{name} has {len(stay):,} training and {len(held):,} test images in {len(classes):,} classes; "
+            "give images of both parts, or without a split two images of a class."
+        )
+    train, held_out = whole.take(stay), whole.take(held)
+    common = np.intersect1d(train.labels, held_out.labels)
+    return Dataset(name, STANDARD if len(common) else ZERO_SHOT, train, held_out, classes, notes=tuple(notes))
+
+
+def lone_classes(labels: np.ndarray) -> list[str]:
+    """Return a note on the classes with one image, if there are any."""
+    lone = int((np.unique(labels, return_counts=True)[1] == 1).sum())
+    return [f"{lone:,} class{' has' if lone == 1 else 'es have'} one image only."] if lone else []

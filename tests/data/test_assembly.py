@@ -1,0 +1,61 @@
+"""Own pictures: numbers for classes, the parts, the kind, and what is said about them."""
+
+import numpy as np
+import pytest
+import torch
+
+from shadowmetric.data.assembly import assemble, number_classes
+from shadowmetric.data.dataset import STANDARD, ZERO_SHOT, DataMistake, Split
+from shadowmetric.data.images import ArrayImages
+from shadowmetric.data.splits import part_images
+
+
+def whole(labels):
+    return Split(ArrayImages(torch.zeros(len(labels), 1, 1, 1, dtype=torch.uint8)), np.array(labels, np.int64))
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted"),
+    [
+        (["b", "a", "b"], ("a", "b")),
+        (["10", "9", "-1"], ("-1", "9", "10")),
+        (["10", "9", "x"], ("10", "9", "x")),
+        (["01", "1"], ("01", "1")),
+        (["²", "3"], ("3", "²")),
+    ],
+)
+def test_classes_are_sorted_as_numbers_if_all_are(names, wanted):
+    labels, classes = number_classes(names)
+    assert classes == wanted
+    assert [classes[label] for label in labels] == names
+
+
+def test_without_a_split_a_fifth_is_held_out():
+    labels = np.repeat([0, 1], 20)
+    found = assemble("toy", whole(labels), ("a", "b"))
+    stay, held = part_images(labels, 0.2, seed=0)
+    assert found.test.labels.tolist() == labels[held].tolist() == [0] * 4 + [1] * 4
+    assert len(found.train) == len(stay)
+    assert found.kind == STANDARD
+    assert found.notes == ("No split is given: a fifth of each class, drawn by seed 0, is the test part.",)
+
+
+def test_the_kind_follows_from_the_classes():
+    test = np.array([False, False, True, True])
+    assert assemble("toy", whole([0, 0, 1, 1]), ("a", "b"), test).kind == ZERO_SHOT
+    assert assemble("toy", whole([0, 1, 0, 1]), ("a", "b"), test).kind == STANDARD
+
+
+def test_lone_classes_are_counted():
+    test = np.array([False, False, True, True])
+    assert assemble("toy", whole([0, 1, 0, 0]), ("a", "b"), test, ["x"]).notes == ("x", "1 class has one image only.")
+    assert assemble("toy", whole([0, 1, 2, 2]), ("a", "b", "c"), test).notes == ("2 classes have one image only.",)
+
+
+def test_what_is_refused():
+    with pytest.raises(DataMistake, match=r"toy has 3 images of 1 class \(a\); give two or more classes"):
+        assemble("toy", whole([0, 0, 0]), ("a",))
+    with pytest.raises(DataMistake, match="3 training and 0 test images in 3 classes"):
+        assemble("toy", whole([0, 1, 2]), ("a", "b", "c"))
+    with pytest.raises(DataMistake, match="0 training and 2 test images"):
+        assemble("toy", whole([0, 1]), ("a", "b"), np.array([True, True]))
