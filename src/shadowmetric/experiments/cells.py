@@ -40,8 +40,8 @@ def run_cells(cells: Sequence[Cell], jobs: int, tell: Tell | None = None) -> Non
     waiting = [cell for cell in cells if cell.run.scores() is None]
     if not waiting:
         return
+    threads = max(1, cores() // jobs)  # of the jobs asked for, so that the last cell has what the first had
     jobs = min(jobs, len(waiting))
-    threads = max(1, cores() // jobs)
     context = multiprocessing.get_context("spawn")
     with Stop() as stop, ProcessPoolExecutor(jobs, context, _begin, (threads,)) as pool:
         todo: set[Future[None]] = {pool.submit(run_cell, cell) for cell in waiting}

@@ -1,0 +1,208 @@
+"""Batches: the same whoever makes them, and the same again after a run was resumed."""
+
+import pickle
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from shadowmetric.data.augmentation import NONE, Augmentation
+from shadowmetric.data.cache import CachedImages, ResizedImages
+from shadowmetric.data.dataset import Split
+from shadowmetric.data.images import ArrayImages, FileImages
+from shadowmetric.data.loading import Draws, Pictures, batches_in_order, training_batches, wanted_workers
+from shadowmetric.data.preprocessing import Preprocessing
+from shadowmetric.data.sampler import PKSampler
+
+COUNT = 24
+LABELS = np.arange(COUNT, dtype=np.int64) // 4 + 50
+SHAPE = Preprocessing(8, 10, 3)
+CHANGES = Augmentation("shift", mirror=True)
+
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # two workers, where there is one core
+
+
+def pixels():
+    generator = torch.Generator().manual_seed(0)
+    found = torch.randint(256, (COUNT, 3, 10, 10), generator=generator, dtype=torch.uint8)
+    found[:, :, 1:9, 1:9] = torch.arange(COUNT, dtype=torch.uint8)[:, None, None, None]  # the middle tells the number
+    return found
+
+
+@pytest.fixture(params=["array", "cached", "files"])
+def split(request, tmp_path):
+    pictures = pixels()
+    if request.param == "array":
+        return Split(ArrayImages(pictures), LABELS)
+    names = [f"{number}.png" for number in range(COUNT)]
+    if request.param == "cached":
+        return Split(CachedImages(list(pictures), names), LABELS)
+    for picture, name in zip(pictures, names, strict=True):
+        Image.fromarray(picture.permute(1, 2, 0).numpy()).save(tmp_path / name)
+    return Split(ResizedImages(FileImages(tmp_path, names), SHAPE), LABELS)
+
+
+def sampler(epoch=0, **settings):
+    found = PKSampler(LABELS, 8, 4, **({"seed": 3, "batches": 5} | settings))
+    found.set_epoch(epoch)
+    return found
+
+
+def drawn(split, draws, workers=0, changes=CHANGES):
+    return list(training_batches(split, SHAPE, changes, draws, workers))
+
+
+def equal(batches, others):
+    return len(batches) == len(others) and all(
+        batch.numbers == other.numbers
+        and torch.equal(batch.labels, other.labels)
+        and torch.equal(batch.images, other.images)
+        for batch, other in zip(batches, others, strict=True)
+    )
+
+
+def test_batches_are_what_the_sampler_draws(split):
+    batches = drawn(split, sampler())
+    assert [batch.numbers for batch in batches] == list(sampler())
+    assert len(training_batches(split, SHAPE, CHANGES, sampler())) == len(batches) == 5
+    for images, labels, numbers in batches:
+        assert images.shape == (8, 3, 8, 8)
+        assert images.dtype == torch.uint8
+        assert labels.dtype == torch.int64
+        assert labels.tolist() == LABELS[numbers].tolist()
+        assert images[:, 0, 4, 4].tolist() == numbers  # shifted by one at most
+    for images, _, numbers in drawn(split, sampler(), changes=NONE):
+        assert torch.equal(images, torch.tensor(numbers, dtype=torch.uint8)[:, None, None, None].expand_as(images))
+
+
+def test_workers_change_nothing(split):
+    loader = training_batches(split, SHAPE, CHANGES, sampler(), 2)
+    assert equal(list(loader), drawn(split, sampler()))
+    assert equal(list(loader), drawn(split, sampler()))  # the same workers begin again
+    in_order = [list(batches_in_order(split, SHAPE, 7, workers)) for workers in (0, 2)]
+    assert equal(*in_order)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_run_that_is_resumed_goes_on_with_the_very_next_batch(workers):
+    split = Split(ArrayImages(pixels()), LABELS)
+    whole = drawn(split, sampler(epoch=2))
+    for done in (0, 1, 4):
+        draws = sampler()
+        draws.load_state_dict({"epoch": 2, "position": done})
+        assert equal(drawn(split, draws, workers), whole[done:])
+
+
+def test_where_the_sampler_stands_is_what_was_used_only_without_workers():
+    """Workers are asked for batches ahead of their use: who resumes counts the batches that were used."""
+    split = Split(ArrayImages(pixels()), LABELS)
+    for workers, places in ((0, {2}), (2, {5, 0})):
+        draws = sampler(epoch=2)
+        batches = iter(training_batches(split, SHAPE, CHANGES, draws, workers))
+        assert equal(list(islice(batches, 2)), drawn(split, sampler(epoch=2))[:2])
+        assert draws.state_dict()["position"] in places
+        del batches
+
+
+def test_begun_again_it_gives_the_rest_of_the_epoch():
+    split = Split(ArrayImages(pixels()), LABELS)
+    draws = sampler()
+    loader = training_batches(split, SHAPE, CHANGES, draws)
+    first = list(islice(loader, 2))
+    assert equal(first + list(loader), drawn(split, sampler()))
+    draws.set_epoch(1)
+    assert equal(list(loader), drawn(split, sampler(epoch=1)))
+
+
+@pytest.mark.parametrize("kind", ["shift", "crop"])
+def test_epochs_seeds_and_batches_have_changes_of_their_own(kind):
+    """All draw the same few pictures, so what differs is what was changed in them."""
+    labels = np.zeros(2, np.int64)
+    split = Split(ArrayImages(pixels()[:2]), labels)
+
+    def seen(epoch=0, **settings):
+        draws = PKSampler(labels, 2, 2, **({"seed": 1, "batches": 6} | settings))
+        draws.set_epoch(epoch)
+        batches = drawn(split, draws, changes=Augmentation(kind, mirror=True))
+        return [batch.images[np.argsort(batch.numbers)] for batch in batches]
+
+    def same(some, others):
+        return sum(torch.equal(one, other) for one, other in zip(some, others, strict=True))
+
+    first = seen()
+    assert same(first, seen()) == 6
+    assert same(first, seen(epoch=1)) < 3
+    assert same(first, seen(seed=2)) < 3
+    assert same(first[:-1], first[1:]) < 3
+    assert same(seen(ranks=2, rank=0), seen(ranks=2, rank=1)) < 3
+
+
+def test_every_batch_of_every_rank_has_its_own_seed():
+    found = [
+        draw.seed
+        for seed in range(3)
+        for epoch in range(3)
+        for rank in range(2)
+        for draw in Draws(sampler(epoch, seed=seed, rank=rank, ranks=2))
+    ]
+    assert len(found) == len(set(found)) == 3 * 3 * 2 * 5
+    assert all(0 <= seed < 2**63 for seed in found)
+
+
+def test_two_epochs_and_two_ranks_differ(split):
+    first = drawn(split, sampler())
+    assert not equal(first, drawn(split, sampler(epoch=1)))
+    ranks = [drawn(split, sampler(rank=rank, ranks=2)) for rank in range(2)]
+    assert not equal(*ranks)
+    turns = [batch.numbers for turn in zip(*ranks, strict=True) for batch in turn]
+    assert turns == list(sampler(batches=10))
+
+
+@pytest.mark.parametrize("batch", [1, 7, 8, COUNT, 100])
+def test_in_order_every_picture_comes_once_and_shows_its_middle(split, batch):
+    batches = list(batches_in_order(split, SHAPE, batch))
+    assert [len(found.numbers) for found in batches[:-1]] == [batch] * (len(batches) - 1)
+    assert [number for found in batches for number in found.numbers] == list(range(COUNT))
+    assert torch.equal(torch.cat([found.labels for found in batches]), torch.from_numpy(LABELS))
+    assert torch.equal(torch.cat([found.images for found in batches]), pixels()[:, :, 1:9, 1:9])
+
+
+def test_the_run_s_own_random_numbers_are_left_alone():
+    split = Split(ArrayImages(pixels()), LABELS)
+    torch.manual_seed(4)
+    state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()
+    for workers in (0, 2):
+        drawn(split, sampler(), workers)
+        list(batches_in_order(split, SHAPE, 5, workers))
+        drawn(split, sampler(), workers, Augmentation("crop", mirror=True))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert np.array_equal(np.random.get_state()[1], numpy_state)
+
+
+def test_they_are_drawn_alike_whatever_the_run_s_own_random_numbers_are(split):
+    torch.manual_seed(1)
+    first = drawn(split, sampler(), changes=Augmentation("crop", mirror=True))
+    torch.manual_seed(2)
+    assert equal(first, drawn(split, sampler(), changes=Augmentation("crop", mirror=True)))
+
+
+def test_pictures_can_be_sent_to_a_worker_that_is_not_a_fork(split):
+    pictures = Pictures(split, SHAPE, CHANGES)
+    draw = next(iter(Draws(sampler())))
+    assert len(pictures) == COUNT
+    assert equal([pickle.loads(pickle.dumps(pictures)).__getitems__(draw)], [pictures.__getitems__(draw)])
+
+
+def test_a_broken_picture_is_named_by_a_worker_too(tmp_path):
+    split = Split(ResizedImages(FileImages(tmp_path, ["a.png", "b.png"]), SHAPE), np.zeros(2, np.int64))
+    for workers in (0, 1):
+        with pytest.raises(ValueError, match=r"a\.png is not there\."):
+            list(batches_in_order(split, SHAPE, 2, workers))
+
+
+def test_pictures_in_memory_need_no_workers(split):
+    decoded = isinstance(split.images, ResizedImages)
+    wanted = {1: 1, 2: 1, 4: 3, 9: 8, 64: 8} if decoded else dict.fromkeys((1, 2, 4, 9, 64), 0)
+    assert {cores: wanted_workers(split, cores) for cores in wanted} == wanted

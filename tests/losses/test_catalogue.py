@@ -1,0 +1,157 @@
+"""Every loss that a name stands for, and the two controls, which are one loss in two spellings."""
+
+import pytest
+import torch
+from batches import plain_batch
+from torch import nn
+
+import shadowmetric as sm
+from shadowmetric.losses.catalogue import CONTROLS, LOSSES, PAPER_LOSSES, build_loss
+from shadowmetric.losses.mined import MINERS, MinedLoss
+
+OF_TRIPLETS = ("shadow", "triplet", "angular_triplet", "soft_margin_triplet", "triplet_control", "double_shadow")
+CLASSES, DIM = 6, 8
+
+
+def build(name, margin=0.2, miner="semi_hard"):
+    torch.manual_seed(0)  # of learnt centres
+    return build_loss(name, margin=margin, miner=miner, classes=CLASSES, dim=DIM)
+
+
+def unit_batch(seed=0, dtype=torch.float64):
+    embeddings, labels = plain_batch(rows=30, dim=DIM, seed=seed)
+    return nn.functional.normalize(embeddings).to(dtype), labels
+
+
+def value_and_gradient(loss, embeddings, labels):
+    leaf = embeddings.clone().requires_grad_()
+    value = loss(leaf, labels)
+    value.backward()
+    return value.detach(), leaf.grad
+
+
+def core(loss):
+    """The loss that has the settings."""
+    return loss if isinstance(loss, MinedLoss) else loss.loss
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_name_is_a_loss_with_a_gradient(name):
+    embeddings, labels = unit_batch(dtype=torch.float32)
+    loss = build(name)
+    value, gradient = value_and_gradient(loss, embeddings, labels)
+    assert value.shape == ()
+    assert torch.isfinite(value)
+    assert value > 0
+    assert torch.isfinite(gradient).all()
+    assert gradient.abs().max() > 1e-6
+    for parameter in loss.parameters():
+        assert parameter.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("shadow", sm.ShadowLoss),
+        ("triplet", sm.TripletLoss),
+        ("soft_margin_triplet", sm.SoftMarginTripletLoss),
+        ("angular_triplet", sm.AngularTripletLoss),
+        ("soft_triple", sm.SoftTripleLoss),
+        ("multi_similarity", sm.MultiSimilarityLoss),
+        ("angular", sm.AngularLoss),
+        ("contrastive", sm.ContrastiveLoss),
+        ("lifted_structure", sm.LiftedStructureLoss),
+        ("n_pair", sm.NPairLoss),
+        ("ranked_list", sm.RankedListLoss),
+        ("arc_face", sm.ArcFaceLoss),
+        ("triplet_control", sm.TripletLoss),
+    ],
+)
+def test_a_name_is_the_loss_of_that_name(name, kind):
+    assert type(build(name)) is kind
+
+
+def test_the_lists_of_names():
+    assert set(PAPER_LOSSES) | set(CONTROLS) <= set(LOSSES)
+    assert len(PAPER_LOSSES) == 6
+    assert not set(PAPER_LOSSES) & set(CONTROLS)
+
+
+@pytest.mark.parametrize("miner", MINERS)
+@pytest.mark.parametrize("margin", [0.05, 0.2, 0.7])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_two_controls_are_one_loss(miner, margin, seed):
+    embeddings, labels = unit_batch(seed)
+    first, second = (value_and_gradient(build(name, margin, miner), embeddings, labels) for name in CONTROLS)
+    for one, other in zip(first, second, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    assert first[0] > 0
+    shadow = value_and_gradient(build("shadow", margin, miner), embeddings, labels)
+    for one, other in zip(second, shadow, strict=True):
+        assert torch.equal(one, 2 * other)
+
+
+@pytest.mark.parametrize("miner", MINERS)
+def test_the_controls_use_the_triplets_of_shadow(miner):
+    embeddings, labels = unit_batch()
+    wanted = build("shadow", 0.2, miner).miner(embeddings, labels)
+    assert len(wanted.anchor) > 0
+    for name in CONTROLS:
+        loss = build(name, 0.2, miner)
+        assert loss.miner is core(loss).miner
+        for rows, others in zip(loss.miner(embeddings, labels), wanted, strict=True):
+            assert torch.equal(rows, others)
+    if miner == "semi_hard":  # Triplet that mined at its own margin would use others
+        assert len(build("triplet", 0.4).miner(embeddings, labels).anchor) != len(wanted.anchor)
+
+
+@pytest.mark.parametrize("name", OF_TRIPLETS)
+@pytest.mark.parametrize("margin", [0.1, 0.3])
+def test_a_margin_reaches_the_losses_of_triplets_and_their_mining(name, margin):
+    loss = build(name, margin)
+    wanted = {"soft_margin_triplet": 0.0, "triplet_control": 2 * margin}.get(name, margin)
+    assert core(loss).margin == wanted
+    assert loss.miner.margin == margin
+
+
+def test_a_soft_margin_has_no_margin_but_mines_at_it():
+    embeddings, labels = unit_batch()
+    for margin in (0.1, 0.6):
+        triplets = sm.SemiHardMiner(margin)(embeddings, labels)
+        a, p, n = (embeddings[rows] for rows in triplets)
+        wanted = torch.log1p(torch.exp((a - p).norm(dim=1) - (a - n).norm(dim=1))).mean()
+        torch.testing.assert_close(build("soft_margin_triplet", margin)(embeddings, labels), wanted)
+
+
+@pytest.mark.parametrize("name", OF_TRIPLETS)
+@pytest.mark.parametrize("miner", MINERS)
+def test_a_miner_s_name_reaches_the_losses_of_triplets(name, miner):
+    assert type(build(name, miner=miner).miner) is type(MINERS[miner](0.2, 2**20))
+
+
+@pytest.mark.parametrize("name", [name for name in LOSSES if name not in OF_TRIPLETS])
+def test_the_other_losses_keep_the_values_of_their_papers(name):
+    embeddings, labels = unit_batch(dtype=torch.float32)
+    found = [build(name, margin, miner)(embeddings, labels) for margin, miner in ((0.1, "hard"), (0.7, "all"))]
+    assert torch.equal(*found)
+
+
+def test_classes_and_dim_reach_the_centres():
+    for name, centers in (("soft_triple", 60), ("arc_face", 6)):
+        assert build(name).centers.shape == (centers, DIM)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"name": "shadows"}, f"loss is 'shadows'; choose one of {', '.join(LOSSES)}."),
+        ({"miner": "soft"}, "miner is 'soft'; choose one of hard, semi_hard, batch_hard, all."),
+        ({"name": "n_pair", "miner": ""}, "miner is ''; choose one of"),
+        ({"margin": 0.0}, "margin is 0.0; it must be a number above 0"),
+        ({"name": "triplet_control", "margin": -0.1}, "margin is -0.1; it must be a number above 0"),
+        ({"name": "soft_margin_triplet", "margin": 0.0}, "margin is 0.0; it must be a number above 0"),
+    ],
+)
+def test_what_is_refused(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        build(**({"name": "shadow"} | settings))
