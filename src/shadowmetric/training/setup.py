@@ -71,7 +71,6 @@ def set_up(settings: TrainSettings, run: Run, show: Show, *, resume: bool) -> Tr
         project_dir=str(run.folder),
     )
     embedder = embedder_for(settings, parts.shape.channels).to(accelerator.device)
-    embedder.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     loss = build_loss(
         settings.loss, margin=settings.margin, miner=settings.miner, classes=parts.classes, dim=settings.dim
     ).to(accelerator.device)
@@ -101,7 +100,7 @@ def embedder_for(settings: TrainSettings, channels: int) -> Embedder:
     """Return the embedder that resolved settings describe, untrained or with the weights that they name."""
     if settings.backbone is None or settings.size is None or settings.freeze_batch_norm is None:
         raise ValueError("the settings are not resolved; call `prepare` first.")
-    return build_embedder(
+    embedder = build_embedder(
         settings.backbone,
         dim=settings.dim,
         channels=channels,
@@ -110,3 +109,5 @@ def embedder_for(settings: TrainSettings, channels: int) -> Embedder:
         seed=settings.seed,
         freeze_batch_norm=settings.freeze_batch_norm,
     )
+    embedder.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+    return embedder
