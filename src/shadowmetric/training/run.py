@@ -67,7 +67,7 @@ class Run:
             raise Mistake(
                 f"{self.folder} holds a run already; go on with it by `{self.resume_command()}`, or name another --out."
             )
-        if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+        if self.folder.exists() and (not self.folder.is_dir() or any(map(foreign, self.folder.iterdir()))):
             raise Mistake(f"{self.folder} is there and holds no run; name another --out.")
         again = quoted(Path(f"{self.folder}-again"))
         command = f"shadowmetric train --config {quoted(self.settings_file)} --out {again}\n"
@@ -115,6 +115,11 @@ class Run:
     def write_scores(self, scores: dict[str, Any]) -> None:
         """Write the scores."""
         write_json(self.scores_file, scores)
+
+
+def foreign(path: Path) -> bool:
+    """Return whether a file is not what a kill in the first moment of a run can have left."""
+    return path.name != "replay.txt" and not path.name.startswith(".")
 
 
 def quoted(path: Path) -> str:
