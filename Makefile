@@ -17,7 +17,9 @@ $(STAMP): requirements.lock pyproject.toml
 	touch $(STAMP)
 
 demo: setup
-	$(BIN)/python examples/first_loss.py
+	test -e runs/demo/compare.yaml || rm -rf runs/demo
+	if test -e runs/demo/compare.yaml; then $(BIN)/shadowmetric compare --resume runs/demo; \
+	else $(BIN)/shadowmetric compare --data digits --epochs 20 --out runs/demo; fi
 
 test: setup
 	$(BIN)/python -m pytest

@@ -1,10 +1,13 @@
-"""`shadowmetric bench`: the losses beside the peers; `shadowmetric bench evaluation`: the evaluation beside them."""
+"""`shadowmetric bench`: the losses beside the peers; `bench evaluation`: the evaluation beside them; `bench training`:
+`train` beside a bare loop."""
 
 from cyclopts import App
 
 from shadowmetric.cli.bench_evaluation import evaluation
 from shadowmetric.cli.bench_losses import losses
+from shadowmetric.cli.bench_training import training
 
 bench = App(name="bench")
 bench.default(losses)
 bench.command(evaluation)
+bench.command(training)

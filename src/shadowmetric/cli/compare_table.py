@@ -14,19 +14,23 @@ COLUMNS = {
     "convergence_epoch": "plateau",
 }
 
+NARROW = ("recall_at_1", "map_at_r")  # the columns of a narrow screen
+WIDE = 110  # characters
+
 
 def print_comparison(plan: Plan, rows: list[Row]) -> None:
     """Print the table, what follows from it, and where the runs are."""
     console = screen()
     reference = plan.losses[0]
-    table = new_table(title(plan), "figure", *COLUMNS.values(), f"Recall@1 less {reference}'s")
+    columns = [name for name in COLUMNS if console.width >= WIDE or name in NARROW]
+    table = new_table(title(plan), "figure", *(COLUMNS[name] for name in columns), f"Recall@1 − {reference}'s")
     table.columns[0].header = "loss"
     before = None
     for row in rows:
         if before not in (None, row.kind):
             table.add_section()
         before = row.kind
-        table.add_row(named(row), *(figure(row, name) for name in COLUMNS), difference(row))
+        table.add_row(row.name, *(figure(row, name) for name in columns), difference(row))
     show(console, table)
     console.print()
     for sentence in sentences(plan, rows):
@@ -40,17 +44,12 @@ def title(plan: Plan) -> str:
     return f"{plan.settings.data}{how}: test split, mean ± spread of {plan.seeds} seeds"
 
 
-def named(row: Row) -> str:
-    """Return the name of a row, with its kind unless it is a loss."""
-    return row.name if row.kind == "loss" else f"{row.name} ({row.kind})"
-
-
 def figure(row: Row, name: str) -> str:
-    """Return a mean in per cent with its spread; epochs as they are."""
+    """Return a mean with its spread: shares in per cent, silhouette and epochs as they are."""
     mean, spread = row.mean(name), row.spread(name)
     if mean is None:
         return "–"
-    scale, digits = (1, 1) if name == "convergence_epoch" else (100, 2)
+    scale, digits = {"convergence_epoch": (1, 1), "silhouette": (1, 3)}.get(name, (100, 2))
     around = "" if spread is None or spread == 0 else f" ± {scale * spread:.{digits}f}"
     return f"{scale * mean:.{digits}f}{around}"
 
@@ -65,7 +64,10 @@ def difference(row: Row) -> str:
 
 def sentences(plan: Plan, rows: list[Row]) -> list[str]:
     """Return what the table says in words."""
-    found = ["The last column's interval is over queries alone; another seed moves a run as well."]
+    found = [
+        "Above the first line: losses. Then controls, which are Triplet under other names; then floors, not trained.",
+        "The last column's interval is over queries alone; another seed moves a run as well.",
+    ]
     by_name = {row.name: row for row in rows}
     noise = seed_noise(rows)
     if noise is not None:

@@ -35,7 +35,8 @@ def evaluate(embeddings: File = None, labels: File = None, /, *, settings: Evalu
     Parameters
     ----------
     embeddings
-        The folder of a run, or .npy of (rows, dim) floats, or .npz with `embeddings` and `labels` (and `gallery`, `gallery_labels`).
+        The folder of a run; or .npy of (rows, dim) floats; or .npz with `embeddings` and `labels` (and `gallery`,
+        `gallery_labels`).
     labels
         .npy of one integer or string a row; not needed beside a .npz that has them.
     """

@@ -22,6 +22,18 @@ Examples:
 """
 Folder = Annotated[Path | None, Parameter(show_default=False)]
 RUNS = Path("runs")
+TITLES = {
+    "recall_at_1": "Recall@1",
+    "recall_at_2": "@2",
+    "recall_at_4": "@4",
+    "recall_at_8": "@8",
+    "map_at_r": "MAP@R",
+    "silhouette": "silhouette",
+    "accuracy": "accuracy",
+    "macro_f1": "macro-F1",
+    "nmi": "NMI",
+    "convergence_epoch": "plateau",
+}
 
 
 def train(
@@ -81,7 +93,7 @@ def show_scores(scores: dict, folder: Path, as_json: bool) -> None:
         console.out(dumps(scores, indent=2), highlight=False)
         return
     table = new_table("Test split", *TITLES.values())
-    table.add_row(*(percent(scores.get(name)) for name in TITLES))
+    table.add_row(*(shown(name, scores.get(name)) for name in TITLES))
     show(console, table)
     console.print()
     if scores["selected_on"] == "test":
@@ -90,22 +102,10 @@ def show_scores(scores: dict, folder: Path, as_json: bool) -> None:
     say(console, f"The run is {folder}; more figures: shadowmetric evaluate {folder}")
 
 
-TITLES = {
-    "recall_at_1": "Recall@1",
-    "recall_at_2": "@2",
-    "recall_at_4": "@4",
-    "recall_at_8": "@8",
-    "map_at_r": "MAP@R",
-    "silhouette": "silhouette",
-    "accuracy": "accuracy",
-    "macro_f1": "macro-F1",
-    "nmi": "NMI",
-    "convergence_epoch": "plateau",
-}
-
-
-def percent(value: float | int | None) -> str:
-    """Return a fraction in per cent, an epoch as it is, a dash for nothing."""
+def shown(name: str, value: float | int | None) -> str:
+    """Return a share in per cent, silhouette and epochs as they are, a dash for nothing."""
     if value is None:
         return "–"
-    return f"{100 * value:.2f}" if isinstance(value, float) else f"epoch {value}"
+    if name == "convergence_epoch":
+        return f"epoch {value}"
+    return f"{value:.3f}" if name == "silhouette" else f"{100 * value:.2f}"

@@ -1,4 +1,4 @@
-"""What a comparison trains: losses, each with every seed, and the settings that they share. Its record is compare.yaml."""
+"""What a comparison trains: losses × seeds, and the settings that they share. Its record is compare.yaml."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,0 +1,107 @@
+"""Images per second of `train` beside a bare torch loop with the same model, loss, optimiser and batch.
+
+The bare loop is what one writes in ten lines: pictures in memory, index, embed, loss, backward, step. Ours adds the
+sampler, random shifts and mirrors, watch, tally, progress and checkpoints. Both use one embedder in turn, a few
+batches each, several rounds; medians. Evaluation is not part of either.
+"""
+
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from shadowmetric.data.images import ArrayImages
+from shadowmetric.training.interrupt import Stop
+from shadowmetric.training.loop import train_epoch
+from shadowmetric.training.run import Run
+from shadowmetric.training.settings import TrainSettings
+from shadowmetric.training.setup import Training, set_up
+from shadowmetric.training.show import Show, screen
+
+CLASSES, PER_CLASS_IMAGES = 20, 64
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A backbone at a size."""
+
+    backbone: str
+    size: int
+    channels: int
+    batches: int  # a round
+
+
+WORKLOADS = (Workload("small_cnn", 28, 1, 40), Workload("resnet18", 64, 3, 4))
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Images per second, medians over rounds."""
+
+    workload: Workload
+    batch: int
+    bare: float
+    ours: float
+    ratio: float  # median of the rounds' ratios
+
+
+def training_speed(workload: Workload, *, batch: int = 32, per_class: int = 4, rounds: int = 7) -> Speed:
+    """Return both speeds, measured in turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        training = made(workload, Path(folder), batch, per_class, screen())
+        bare_round(training, workload.batches)
+        our_round(training)
+        pairs = [(bare_round(training, workload.batches), our_round(training)) for _ in range(rounds)]
+    bare, ours = (statistics.median(side) for side in zip(*pairs, strict=True))
+    return Speed(workload, batch, bare, ours, statistics.median(our / own for own, our in pairs))
+
+
+def made(workload: Workload, folder: Path, batch: int, per_class: int, show: Show) -> Training:
+    """Return a training on random pictures."""
+    random = np.random.default_rng(0)
+    shape = (CLASSES * PER_CLASS_IMAGES, workload.size, workload.size, workload.channels)
+    images = random.integers(0, 256, shape, dtype=np.uint8)
+    np.savez(folder / "data.npz", images=images, labels=np.repeat(np.arange(CLASSES), PER_CLASS_IMAGES))
+    settings = TrainSettings(
+        data=f"npz:{folder / 'data.npz'}",
+        backbone=workload.backbone,
+        batch=batch,
+        per_class=per_class,
+        batches=workload.batches,
+        epochs=1000,
+        patience=0,
+    )
+    return set_up(settings, Run(folder / "run"), show, resume=False)
+
+
+def bare_round(training: Training, batches: int) -> float:
+    """Return the images per second of a bare loop."""
+    images = training.parts.train.images
+    assert isinstance(images, ArrayImages)
+    labels = torch.from_numpy(training.parts.train.labels)
+    numbers = [next(iter(training.sampler)) for _ in range(batches)]
+    device = training.accelerator.device
+    embedder, optimizer = training.bare_embedder.train(), training.optimizer.optimizer
+    began, seen = time.perf_counter(), 0
+    for some in numbers:
+        chosen = torch.tensor(some)
+        loss = training.loss(embedder(images.pixels[chosen].to(device)), labels[chosen].to(device))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        seen += len(some)
+    return seen / (time.perf_counter() - began)
+
+
+def our_round(training: Training) -> float:
+    """Return the images per second of an epoch of `train`."""
+    state = training.state
+    state.position, state.sums, state.in_a_row = 0, {}, {}
+    began = time.perf_counter()
+    with Stop() as stop:
+        train_epoch(training, stop)
+    return state.sums["images"] / (time.perf_counter() - began)
