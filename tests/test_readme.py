@@ -1,4 +1,4 @@
-"""What the README and the documentation say is run: their Python blocks, in order, and the demo."""
+"""What the README and the documentation say is run: their Python blocks, in order, and the example."""
 
 import re
 import subprocess
@@ -10,8 +10,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize(("page", "least"), [("README.md", 2), ("docs/evaluation.md", 1)])
-def test_the_code_of_a_page_runs(page, least):
+@pytest.mark.parametrize(("page", "least"), [("README.md", 2), ("docs/evaluation.md", 1), ("docs/training.md", 1)])
+def test_the_code_of_a_page_runs(page, least, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert len(blocks) >= least
     exec("\n".join(blocks), {})
@@ -25,7 +26,7 @@ def test_links_between_files_lead_somewhere(page):
         assert ((ROOT / page).parent / link).exists(), f"{page} links to {link}"
 
 
-def test_the_demo_runs_and_shows_the_control_beside_shadow():
+def test_the_example_runs_and_shows_the_control_beside_shadow():
     done = subprocess.run(
         [sys.executable, ROOT / "examples" / "first_loss.py"], capture_output=True, text=True, check=True
     )

@@ -1,5 +1,6 @@
 """`shadowmetric train`: from a dataset to a run."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -61,10 +62,13 @@ def train(
 
     if resume is not None and (settings is not None or out is not None):
         raise Mistake("--resume takes the settings and the folder of its run; give it alone, or train anew with --out.")
+    if out is None and resume is None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise Mistake("several processes train one run; name its folder with --out.")
     settings = settings or TrainSettings()
     folder = resume or out or free_folder(settings)
     scores = train_run(settings, folder, resume=resume is not None, show=screen())
-    show_scores(scores, folder, json)
+    if os.environ.get("RANK", "0") == "0":
+        show_scores(scores, folder, json)
 
 
 def free_folder(settings: TrainSettings) -> Path:

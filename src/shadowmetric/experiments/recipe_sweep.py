@@ -30,7 +30,7 @@ SCRATCH: list[dict[str, Any]] = [
     {"weight_decay": 0.0},
     {"weight_decay": 1e-2},
     {"optimizer": "adam"},
-    {"augment": "none"},
+    {"augment": "shift"},
     {"augment": "crop"},
     {"miner": "batch_hard"},
 ]

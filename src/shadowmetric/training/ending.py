@@ -11,6 +11,7 @@ from shadowmetric.evaluation.plateau import TOLERANCE, convergence_epoch
 from shadowmetric.mistakes import Interrupted
 from shadowmetric.training.files import write_whole
 from shadowmetric.training.interrupt import Stop
+from shadowmetric.training.preparation import Report
 from shadowmetric.training.run import Run
 from shadowmetric.training.scoring import score_test
 from shadowmetric.training.setup import Training
@@ -26,6 +27,11 @@ def finish(training: Training, stop: Stop) -> dict[str, Any]:
             raise Interrupted(training.run.resume_command())  # the state of the last epoch is saved
         training.show.stage(f"test split: {stage}", share)
 
+    return training.from_main(lambda: scored(training, report))
+
+
+def scored(training: Training, report: Report) -> dict[str, Any]:
+    """Return the scores of the best weights, after writing them."""
     run, parts, state = training.run, training.parts, training.state
     training.bare_embedder.load_state_dict(load_file(run.best_file))
     scores, figures = score_test(training.bare_embedder, parts.dataset, parts.shape, report)
@@ -41,9 +47,8 @@ def finish(training: Training, stop: Stop) -> dict[str, Any]:
         "version": importlib.metadata.version("shadowmetric"),
         "torch": torch.__version__,
     }
-    if training.accelerator.is_main_process:
-        write_queries(run, scores)
-        run.write_scores(found)
+    write_queries(run, scores)
+    run.write_scores(found)
     if training.settings.track:
         training.accelerator.end_training()
     return run.scores() or found

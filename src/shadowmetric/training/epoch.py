@@ -26,7 +26,7 @@ def finish_epoch(training: Training, stop: Stop) -> None:
         training.show.stage(f"epoch {state.epoch + 1}: {stage}", share)
 
     began = time.monotonic()
-    judged = judgement(training, report)
+    judged = training.from_main(lambda: judgement(training, report))
     is_best = judged["recall_at_1"] is None or judged["recall_at_1"] > state.best
     watch = Watch(state.in_a_row)
     if judged.get("effective_rank") is not None and judged["effective_rank"] < COLLAPSED_RANK:

@@ -70,10 +70,11 @@ def train_epoch(training: Training, stop: Stop) -> None:
         last = now
         if training.show.wants():
             training.show.moment(moment(training, watch, tally))
-        if stop.asked or now - saved >= settings.save_every:
+        stopping = training.anywhere(stop.asked)
+        if stopping or training.anywhere(now - saved >= settings.save_every):
             training.save()
             saved = time.monotonic()
-        if stop.asked:
+        if stopping:
             raise Interrupted(training.run.resume_command())
 
 

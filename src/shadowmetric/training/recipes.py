@@ -52,7 +52,7 @@ FROM_SCRATCH = Recipe(
     weight_decay=1e-4,
     warmup=0.05,
     freeze_batch_norm=False,
-    augment="shift",
+    augment="none",
     patience=8,
 )
 PRETRAINED = Recipe(

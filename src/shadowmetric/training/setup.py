@@ -4,15 +4,19 @@ Weights of convolutions lie in memory with the channels last: measured here, a s
 its time.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from accelerate import Accelerator
-from torch import nn
+from accelerate.tracking import get_available_trackers
+from accelerate.utils import broadcast_object_list
+from torch import Tensor, nn
 
 from shadowmetric.data.sampler import PKSampler
 from shadowmetric.losses.catalogue import build_loss
+from shadowmetric.mistakes import Mistake
 from shadowmetric.models import Embedder, build_embedder
 from shadowmetric.training import checkpoint
 from shadowmetric.training.checkpoint import State
@@ -21,7 +25,9 @@ from shadowmetric.training.preparation import Parts, prepare
 from shadowmetric.training.recipes import Recipe
 from shadowmetric.training.run import Run
 from shadowmetric.training.settings import TrainSettings, chosen_recipe
-from shadowmetric.training.show import Show
+from shadowmetric.training.show import Show, Silent
+
+Found = TypeVar("Found")
 
 
 @dataclass(eq=False)
@@ -57,6 +63,21 @@ class Training:
         """Save what a resume needs."""
         if self.accelerator.is_main_process:
             checkpoint.save(self.run.state_file, self.state, self.learnt())
+        self.accelerator.wait_for_everyone()
+
+    def from_main(self, make: Callable[[], Found]) -> Found:
+        """Return what the main process makes, on every process."""
+        if self.accelerator.num_processes == 1:
+            return make()
+        found = [make() if self.accelerator.is_main_process else None]
+        return cast(Found, broadcast_object_list(found)[0])
+
+    def anywhere(self, asked: bool) -> bool:
+        """Return whether it is so on any process."""
+        if self.accelerator.num_processes == 1:
+            return asked
+        flag = torch.tensor([float(asked)], device=self.accelerator.device)
+        return bool(cast(Tensor, self.accelerator.reduce(flag, "sum")) > 0)
 
 
 def set_up(settings: TrainSettings, run: Run, show: Show, *, resume: bool) -> Training:
@@ -64,6 +85,7 @@ def set_up(settings: TrainSettings, run: Run, show: Show, *, resume: bool) -> Tr
     checkpoint.seed_everything(settings.seed)
     parts = prepare(settings, show.stage)
     settings, recipe = parts.settings, chosen_recipe(parts.settings)
+    check_tracker(settings.track)
     accelerator = Accelerator(
         mixed_precision=settings.precision,
         cpu=settings.device == "cpu",
@@ -83,10 +105,11 @@ def set_up(settings: TrainSettings, run: Run, show: Show, *, resume: bool) -> Tr
         rank=accelerator.process_index,
         ranks=accelerator.num_processes,
     )
+    show = show if accelerator.is_main_process else Silent()
     wrapped, optimizer = accelerator.prepare(embedder, build_optimizer(embedder, loss, recipe))
     training = Training(run, parts, recipe, wrapped, loss, optimizer, sampler, accelerator, show, State())
-    if not resume and accelerator.is_main_process:
-        run.begin(settings)
+    if not resume:
+        training.from_main(lambda: run.begin(settings))
     show.notes((*parts.notes, *embedder.notes, sampler.sentence()))
     training.state = checkpoint.load(run.state_file, training.learnt()) or training.state
     if accelerator.is_main_process:
@@ -94,6 +117,14 @@ def set_up(settings: TrainSettings, run: Run, show: Show, *, resume: bool) -> Tr
     if settings.track:
         accelerator.init_trackers("shadowmetric", config={"loss": settings.loss, "seed": settings.seed})
     return training
+
+
+def check_tracker(track: str | None) -> None:
+    """Refuse a tracker that is not installed."""
+    there = [tracker.value for tracker in get_available_trackers()]
+    if track is not None and track not in there:
+        known = f"installed here: {', '.join(there)}" if there else "none is installed"
+        raise Mistake(f"--track is {track!r}; {known}. Install the one you want, such as tensorboard.")
 
 
 def embedder_for(settings: TrainSettings, channels: int) -> Embedder:
