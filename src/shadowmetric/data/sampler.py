@@ -106,7 +106,9 @@ class PKSampler(Sampler[list[int]]):
         """Say what a batch is made of."""
         wanted = shares(self.batch, self.per_class, len(self.members))
         counts = [f"{wanted.count(size)} × {size}" for size in dict.fromkeys(wanted)]
-        left_out = f"; {self.alone} classes with one image are left out" if self.alone else ""
+        small = sum(len(images) < min(wanted[0], self.per_class) for images in self.members)
+        left_out = f"; {small} classes have fewer and give what they have" if small else ""
+        left_out += f"; {self.alone} classes with one image are left out" if self.alone else ""
         return (
             f"{self.batches} batches of {self.batch}: {' + '.join(counts)} images of {len(wanted)} classes, "
             f"out of {self.images} images of {len(self.members)} classes{left_out}."
