@@ -61,11 +61,11 @@ PRETRAINED = Recipe(
     per_class=4,
     optimizer="adamw",
     rate=1e-4,
-    head_rate=1e-3,
+    head_rate=1e-4,
     weight_decay=1e-4,
     warmup=0.1,
     freeze_batch_norm=True,
-    augment="crop",
+    augment="shift",
     patience=4,
 )
 
