@@ -35,6 +35,7 @@ def test_a_small_comparison(capsys, monkeypatch):
         for cell in cells:
             if cell.run.scores() is None:
                 train(cell.settings, cell.folder)
+        return {}
 
     monkeypatch.setattr(comparing, "run_cells", in_this_process)
     said = run(capsys, "compare", *QUICK, "--losses", "shadow", "n-pair", "--seeds", "1").out
@@ -56,6 +57,7 @@ def test_a_small_comparison(capsys, monkeypatch):
         (["--resume", "nowhere"], "nowhere holds no comparison"),
         (["--resume", "nowhere", "--epochs", "3"], "give it alone"),
         (["--seed", "x"], "--seed"),
+        (["--loss", "triplet"], "--loss and --patience have no meaning here"),
     ],
 )
 def test_mistakes_are_one_sentence(capsys, words, sentence):
@@ -72,7 +74,7 @@ def test_what_the_table_says_in_words(tmp_path):
         row("raw_pixels", "floor", (0.85, 0.85)),
     ]
     found = " ".join(compare_table.sentences(plan, rows))
-    assert "they differ by 0.50 points on average" in found
+    assert "by 0.50 points on average" in found
     assert "Not above raw_pixels in Recall@1: triplet." in found
     assert "Not above raw_pixels in MAP@R: shadow." in found
     assert "Not finished: shadow, triplet, triplet_control, double_shadow, raw_pixels, untrained." in found

@@ -231,5 +231,6 @@ def test_arrays_in_an_order():
     for numbers in (np.array([3, 1, 3]), np.array([3, 1, 3], np.int32)):
         some = found.take(numbers)
         assert some.pixels[:, 0, 0, 0].tolist() == [3, 1, 3]
-        assert some.name(0) == "digit 0"
+        assert some.name(0) == "digit 3"  # its number where it comes from
+        assert some.take(np.array([1])).name(0) == "digit 1"
     assert len(found.take(np.array([], np.int64))) == 0

@@ -11,7 +11,7 @@ from PIL import Image
 from shadowmetric.data.augmentation import NONE, Augmentation
 from shadowmetric.data.cache import CachedImages, ResizedImages
 from shadowmetric.data.dataset import Split
-from shadowmetric.data.images import ArrayImages, FileImages
+from shadowmetric.data.images import ArrayImages, BrokenImage, FileImages
 from shadowmetric.data.loading import Draws, Pictures, batches_in_order, training_batches, wanted_workers
 from shadowmetric.data.preprocessing import Preprocessing
 from shadowmetric.data.sampler import PKSampler
@@ -66,7 +66,7 @@ def equal(batches, others):
 def test_batches_are_what_the_sampler_draws(split):
     batches = drawn(split, sampler())
     assert [batch.numbers for batch in batches] == list(sampler())
-    assert len(training_batches(split, SHAPE, CHANGES, sampler())) == len(batches) == 5
+    assert len(batches) == 5
     for images, labels, numbers in batches:
         assert images.shape == (8, 3, 8, 8)
         assert images.dtype == torch.uint8
@@ -78,9 +78,7 @@ def test_batches_are_what_the_sampler_draws(split):
 
 
 def test_workers_change_nothing(split):
-    loader = training_batches(split, SHAPE, CHANGES, sampler(), 2)
-    assert equal(list(loader), drawn(split, sampler()))
-    assert equal(list(loader), drawn(split, sampler()))  # the same workers begin again
+    assert equal(list(training_batches(split, SHAPE, CHANGES, sampler(), 2)), drawn(split, sampler()))
     in_order = [list(batches_in_order(split, SHAPE, 7, workers)) for workers in (0, 2)]
     assert equal(*in_order)
 
@@ -109,11 +107,21 @@ def test_where_the_sampler_stands_is_what_was_used_only_without_workers():
 def test_begun_again_it_gives_the_rest_of_the_epoch():
     split = Split(ArrayImages(pixels()), LABELS)
     draws = sampler()
-    loader = training_batches(split, SHAPE, CHANGES, draws)
-    first = list(islice(loader, 2))
-    assert equal(first + list(loader), drawn(split, sampler()))
+    first = list(islice(training_batches(split, SHAPE, CHANGES, draws), 2))
+    rest = list(training_batches(split, SHAPE, CHANGES, draws))
+    assert equal(first + rest, drawn(split, sampler()))
     draws.set_epoch(1)
-    assert equal(list(loader), drawn(split, sampler(epoch=1)))
+    assert equal(list(training_batches(split, SHAPE, CHANGES, draws)), drawn(split, sampler(epoch=1)))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_broken_file_is_named_in_one_sentence(tmp_path, workers):
+    (tmp_path / "bad.jpg").write_text("no picture")
+    split = Split(ResizedImages(FileImages(tmp_path, ["bad.jpg"]), SHAPE), np.zeros(1, np.int64))
+    with pytest.raises(BrokenImage) as broken:
+        list(batches_in_order(split, SHAPE, 4, workers))
+    assert str(broken.value).startswith(f"{tmp_path / 'bad.jpg'} cannot be read as a picture")
+    assert "\n" not in str(broken.value)
 
 
 @pytest.mark.parametrize("kind", ["shift", "crop"])

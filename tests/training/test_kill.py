@@ -51,5 +51,3 @@ def test_killed_runs_end_with_the_same_bits(tmp_path):
     assert scores.pop("train_seconds") > 0
     assert others.pop("train_seconds") > 0
     assert scores == others
-    left = {path.name for path in killed.folder.rglob(".*")}
-    assert len(left) <= 10  # what a kill leaves beside a file is never read

@@ -8,18 +8,19 @@ import signal
 import numpy as np
 import pytest
 import torch
+from accelerate.state import AcceleratorState
 from safetensors.torch import load_file
 
 from shadowmetric.losses.catalogue import LOSSES
 from shadowmetric.mistakes import Interrupted, Mistake, Stopped
-from shadowmetric.training import epoch, loop, setup
+from shadowmetric.training import epoch, loop, scoring, setup, trained
 from shadowmetric.training.loop import train
 from shadowmetric.training.run import Run
 from shadowmetric.training.settings import TrainSettings
 from shadowmetric.training.show import Silent
 from shadowmetric.training.trained import trained_embedder
 
-QUICK = TrainSettings(device="cpu", epochs=2, batches=5, batch=20, per_class=2, patience=0)
+QUICK = TrainSettings(device="cpu", epochs=2, batches=5, batch=20, per_class=2, patience=0, augment="shift")
 FILES = {"settings.yaml", "replay.txt", "journal.jsonl", "best.safetensors", "last", "scores.json"}
 FIGURES = {"recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "silhouette"}
 FIGURES |= {"macro_f1", "accuracy", "nmi", "convergence_epoch"}
@@ -176,16 +177,12 @@ def test_folders_that_are_refused(tmp_path):
 
 def test_the_test_split_is_looked_at_once_and_last(tmp_path, monkeypatch):
     events = []
-    score_test, finish_epoch = setup_free(loop.finish), loop.finish_epoch
+    finish, finish_epoch = loop.finish, loop.finish_epoch
     monkeypatch.setattr(loop, "finish_epoch", lambda *given: (finish_epoch(*given), events.append("epoch")))
-    monkeypatch.setattr(loop, "finish", lambda *given: (events.append("test"), score_test(*given))[1])
+    monkeypatch.setattr(loop, "finish", lambda *given: (events.append("test"), finish(*given))[1])
     monkeypatch.setattr(epoch, "score_test", lambda *given: pytest.fail("an epoch looked at the test split"))
     train(QUICK, tmp_path / "run")
     assert events == ["epoch", "epoch", "test"]
-
-
-def setup_free(function):
-    return function
 
 
 def test_selecting_on_test_is_stamped(tmp_path):
@@ -236,13 +233,13 @@ def test_a_loss_that_is_not_finite_stops_before_any_weight_is_touched(tmp_path, 
 
 def test_the_best_weights_are_those_that_were_scored(tmp_path):
     train(QUICK, tmp_path / "run")
-    embedder = trained_embedder(Run(tmp_path / "run"), 1)
+    embedder = trained_embedder(Run(tmp_path / "run"))
     images = torch.zeros(1, 1, 8, 8, dtype=torch.uint8)
     assert not embedder.training
     torch.testing.assert_close(embedder(images).norm(dim=1), torch.ones(1))
     (tmp_path / "run" / "best.safetensors").write_bytes(b"nothing")
     with pytest.raises(Mistake, match="does not fit the settings"):
-        trained_embedder(Run(tmp_path / "run"), 1)
+        trained_embedder(Run(tmp_path / "run"))
 
 
 def test_a_damaged_state_is_named(tmp_path):
@@ -252,3 +249,64 @@ def test_a_damaged_state_is_named(tmp_path):
     state.write_bytes(state.read_bytes()[:1000])
     with pytest.raises(Mistake, match=r"state\.pt cannot be read"):
         train(QUICK, tmp_path / "run", resume=True)
+
+
+def test_other_images_than_the_run_began_with_are_refused(tmp_path):
+    photos = np.random.default_rng(0).integers(0, 255, (60, 8, 8), dtype=np.uint8)
+    labels = np.arange(60) % 3
+    np.savez(tmp_path / "a.npz", images=photos, labels=labels)
+    settings = quick(data=f"npz:{tmp_path / 'a.npz'}", validation=0.2)
+    with pytest.raises(Interrupted):
+        train(settings, tmp_path / "run", show=Watching(lambda moment: os.kill(os.getpid(), signal.SIGINT)))
+    np.savez(tmp_path / "a.npz", images=photos[:57], labels=labels[:57])
+    with pytest.raises(Mistake, match=r"are not those that .* began with"):
+        train(settings, tmp_path / "run", resume=True)
+
+
+def test_a_validation_part_without_positives_is_never_made(tmp_path):
+    photos = np.random.default_rng(0).integers(0, 255, (160, 8, 8), dtype=np.uint8)
+    np.savez(tmp_path / "a.npz", images=photos, labels=np.arange(160) % 10)
+    scores = train(quick(data=f"npz:{tmp_path / 'a.npz'}"), tmp_path / "run")
+    assert all(line["recall_at_1"] is not None for line in Run(tmp_path / "run").journal())
+    assert scores["selected_on"] == "validation"
+
+
+def test_embeddings_on_a_line_are_a_warning(tmp_path, monkeypatch):
+    judged = {"recall_at_1": 0.5, "map_at_r": 0.1, "silhouette": 0.0, "effective_rank": 1.2}
+    monkeypatch.setattr(epoch, "judgement", lambda *given: judged)
+    train(quick(batches=1), tmp_path / "run")
+    assert all("lie on a line" in line["warnings"][0] for line in Run(tmp_path / "run").journal())
+
+
+def test_a_resume_does_not_need_the_first_weights_again(tmp_path):
+    train(quick(epochs=1, batches=1), tmp_path / "first")
+    weights = tmp_path / "first" / "best.safetensors"
+    stopped = Watching(lambda moment: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(Interrupted):
+        train(quick(weights=str(weights)), tmp_path / "run", show=stopped)
+    weights.unlink()
+    assert train(QUICK, tmp_path / "run", resume=True)["epochs"] == 2
+
+
+def test_a_stop_while_pictures_are_read_leaves_nothing(tmp_path, monkeypatch):
+    def reading(settings, report):
+        os.kill(os.getpid(), signal.SIGINT)
+        report("reading pictures", 0.5)
+
+    monkeypatch.setattr(setup, "prepare", reading)
+    with pytest.raises(KeyboardInterrupt):
+        train(QUICK, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_bf16_trains_and_is_scored_in_float32(tmp_path):
+    AcceleratorState._reset_state(reset_partial_state=True)
+    scores = train(quick(precision="bf16"), tmp_path / "run")
+    run = Run(tmp_path / "run")
+    parts = trained.parts_of(run)
+    again = scoring.score_test(trained_embedder(run), parts.dataset, parts.shape)[1]
+    assert again["map_at_r"] == scores["map_at_r"]
+    AcceleratorState._reset_state(reset_partial_state=True)
+    with pytest.raises(Mistake, match="fp16 needs a GPU"):
+        train(quick(precision="fp16"), tmp_path / "other")
+    AcceleratorState._reset_state(reset_partial_state=True)

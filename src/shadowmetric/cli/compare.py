@@ -9,8 +9,8 @@ from cyclopts import Parameter
 from shadowmetric.cli.config import CONFIG_HELP
 from shadowmetric.cli.train import RUNS, data_name
 from shadowmetric.losses.catalogue import PAPER_LOSSES
-from shadowmetric.mistakes import Mistake
-from shadowmetric.training.settings import TrainSettings
+from shadowmetric.mistakes import Mistake, Stopped
+from shadowmetric.training.settings import TrainSettings, with_recipe
 
 USAGE = "Usage: shadowmetric compare [OPTIONS]"
 EXAMPLES = f"""\
@@ -72,15 +72,22 @@ def compare(
     if resume is None:
         settings = settings or TrainSettings()
         folder = out or RUNS / f"compare-{data_name(settings)}"
-        plan = Plan(settings, folder, spelt(what.losses), what.controls, what.floors, what.seeds)
+        if settings.loss != TrainSettings.loss or settings.patience is not None:
+            raise Mistake(
+                "--loss and --patience have no meaning here: --losses names them, and all get the same epochs."
+            )
+        shared = with_recipe(settings)
+        plan = Plan(shared, folder, spelt(what.losses), what.controls, what.floors, what.seeds, what.jobs)
         plan.begin()
     elif settings is not None or out is not None:
         raise Mistake("--resume takes the settings and the folder of its comparison; give it alone, or with --jobs.")
     else:
         plan = read_plan(resume)
     with Bar() as bar:
-        rows = run_plan(plan, jobs=what.jobs, tell=lambda share, names: bar(names, share))
-    print_comparison(plan, rows)
+        rows, failures = run_plan(plan, jobs=what.jobs, tell=lambda share, names: bar(names, share))
+    print_comparison(plan, rows, failures)
+    if failures:
+        raise Stopped(f"{len(failures)} of {len(plan.cells())} trainings failed; go on with `{plan.resume_command()}`.")
 
 
 def spelt(losses: tuple[str, ...]) -> tuple[str, ...]:

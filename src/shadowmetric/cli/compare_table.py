@@ -1,9 +1,11 @@
 """The table of a comparison, and what it says in words."""
 
+import statistics
+
 from rich.console import Console
 
 from shadowmetric.cli.screen import new_table, say, screen, show
-from shadowmetric.experiments.compare import Row, seed_noise
+from shadowmetric.experiments.compare import Row, rounding_noise
 from shadowmetric.experiments.plan import Plan
 
 COLUMNS = {
@@ -18,23 +20,27 @@ NARROW = ("recall_at_1", "map_at_r")  # the columns of a narrow screen
 WIDE = 110  # characters
 
 
-def print_comparison(plan: Plan, rows: list[Row]) -> None:
+def print_comparison(plan: Plan, rows: list[Row], failures: dict[str, str]) -> None:
     """Print the table, what follows from it, and where the runs are."""
     console = screen()
     reference = plan.losses[0]
     columns = [name for name in COLUMNS if console.width >= WIDE or name in NARROW]
-    table = new_table(title(plan), "figure", *(COLUMNS[name] for name in columns), f"Recall@1 − {reference}'s")
+    table = new_table(
+        title(plan), "figure", *(COLUMNS[name] for name in columns), f"Recall@1 − {reference}'s", "by seed"
+    )
     table.columns[0].header = "loss"
     before = None
     for row in rows:
         if before not in (None, row.kind):
             table.add_section()
         before = row.kind
-        table.add_row(row.name, *(figure(row, name) for name in columns), difference(row))
+        table.add_row(row.name, *(figure(row, name) for name in columns), difference(row), by_seed(row))
     show(console, table)
     console.print()
     for sentence in sentences(plan, rows):
         say(console, sentence)
+    for name, reason in failures.items():
+        say(console, f"{name} failed: {reason}", "red")
     finish(console, plan)
 
 
@@ -62,29 +68,41 @@ def difference(row: Row) -> str:
     return f"{100 * found.difference:+.2f} ({100 * found.low:+.2f} to {100 * found.high:+.2f})"
 
 
+def by_seed(row: Row) -> str:
+    """Return the mean and the spread of the seeds' own differences, in points."""
+    if len(row.seed_differences) < 2:
+        return "–"
+    return f"± {100 * statistics.stdev(row.seed_differences):.2f}"
+
+
 def sentences(plan: Plan, rows: list[Row]) -> list[str]:
     """Return what the table says in words."""
     found = [
         "Above the first line: losses. Then controls, which are Triplet under other names; then floors, not trained.",
-        "The last column's interval is over queries alone; another seed moves a run as well.",
+        "Differences: mean over queries and seeds, with the interval over queries; then their spread over seeds.",
     ]
     by_name = {row.name: row for row in rows}
-    noise = seed_noise(rows)
+    noise = rounding_noise(rows)
     if noise is not None:
         found.append(
-            f"triplet_control and double_shadow are the same loss by algebra: they differ by {100 * noise:.2f} points "
-            "on average, which is rounding. A difference of that size is no difference."
+            f"triplet_control and double_shadow are the same loss by algebra: a run of one differs from a run of the "
+            f"other by {100 * noise:.2f} points on average, which is rounding. A difference of that size is none."
         )
     for floor in [row for row in rows if row.kind == "floor"]:
         for measure, word in (("recall_at_1", "Recall@1"), ("map_at_r", "MAP@R")):
             below = [row.name for row in rows if row.kind == "loss" and not above(row, floor, measure)]
             if below:
                 found.append(f"Not above {floor.name} in {word}: {', '.join(below)}.")
-    if any(run.settings().select_on == "test" for name in plan.methods() for run in plan.finished(name)):
+    if any(run.settings().select_on == "test" for name in plan.methods() for run in plan.finished(name).values()):
         found.append("Epochs were CHOSEN ON THE TEST SPLIT: these figures are too good.")
     missing = [name for name in plan.names() if name not in by_name or len(plan.finished(name)) < plan.seeds]
     if missing:
         found.append(f"Not finished: {', '.join(missing)}.")
+    runs = [run for name in plan.methods() for run in plan.finished(name).values()]
+    troubled = sum(any(line["warnings"] for line in run.journal()) for run in runs)
+    if troubled:
+        found.append(f"{troubled} of {len(runs)} runs had warnings; their journals name them.")
+    found += (runs[0].scores() or {})["notes"] if runs else []
     return found
 
 

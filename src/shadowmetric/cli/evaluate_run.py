@@ -26,7 +26,7 @@ def run_to_evaluate(folder: Path, settings: EvaluateSettings) -> Evaluated:
             raise Mistake(f"--against is {against!r}, the part that is measured; leave it out to search in the rest.")
         query = part_of(parts, settings.part)
         gallery = None if against is None else part_of(parts, against)
-        embedder = trained_embedder(run, parts.shape.channels)
+        embedder = trained_embedder(run)
 
         def embedded(split: Split, report: Report) -> LabelledRows:
             return LabelledRows(embed(embedder, split, parts.shape, report=report).numpy(), split.labels)

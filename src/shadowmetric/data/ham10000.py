@@ -5,7 +5,7 @@
         or the two official folders, HAM10000_images_part_1 and HAM10000_images_part_2
 
 Split, ours, since there is no official one with labels: `part_images(labels, 0.2, seed=0, groups=lesions)`, the same
-diagnoses on both sides and never one lesion. That is 8,012 images of 6,003 lesions to train, 2,003 of 1,467 to test.
+diagnoses on both sides and never one lesion. That is 8,012 images of 6,000 lesions to train, 2,003 of 1,470 to test.
 
 Tschandl, Rosendahl and Kittler, The HAM10000 dataset, Scientific Data 5, 2018. From the Harvard Dataverse, two archives
 and the table; CC BY-NC.

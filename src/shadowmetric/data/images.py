@@ -50,6 +50,7 @@ class ArrayImages:
 
     pixels: Tensor  # (images, channels, height, width) uint8
     title: str = "picture"
+    numbers: np.ndarray | None = None  # in the array that these were taken from
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -60,11 +61,13 @@ class ArrayImages:
 
     def name(self, number: int) -> str:
         """Return what people call it."""
-        return f"{self.title} {number}"
+        return f"{self.title} {number if self.numbers is None else self.numbers[number]}"
 
     def take(self, numbers: np.ndarray) -> "ArrayImages":
         """Return the source of some of the pictures, in the order given."""
-        return ArrayImages(self.pixels[torch.from_numpy(np.asarray(numbers, np.int64))], self.title)
+        chosen = np.asarray(numbers, np.int64)
+        known = chosen if self.numbers is None else self.numbers[chosen]
+        return ArrayImages(self.pixels[torch.from_numpy(chosen)], self.title, known)
 
 
 @dataclass(frozen=True, eq=False)

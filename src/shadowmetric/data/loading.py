@@ -5,7 +5,8 @@ on how many workers there are. Pictures in memory need none: the batch is made w
 decoded are made by worker processes ahead of their use.
 """
 
-from collections.abc import Iterable, Iterator
+import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from torch.utils.data import DataLoader
 from shadowmetric.data.augmentation import NONE, Augmentation
 from shadowmetric.data.cache import ResizedImages
 from shadowmetric.data.dataset import Split
-from shadowmetric.data.images import ArrayImages
+from shadowmetric.data.images import ArrayImages, BrokenImage
 from shadowmetric.data.preprocessing import Preprocessing
 from shadowmetric.data.sampler import PKSampler
 
@@ -76,16 +77,16 @@ class Draws:
 
 def training_batches(
     split: Split, shape: Preprocessing, augmentation: Augmentation, sampler: PKSampler, workers: int = 0
-) -> Iterable[Batch]:
-    """Return an iterable that gives the rest of the sampler's epoch whenever it is begun."""
-    return _loader(Pictures(split, shape, augmentation), Draws(sampler), workers)
+) -> Iterator[Batch]:
+    """Yield the rest of the sampler's epoch."""
+    return _loaded(Pictures(split, shape, augmentation), Draws(sampler), workers)
 
 
-def batches_in_order(split: Split, shape: Preprocessing, batch: int, workers: int = 0) -> Iterable[Batch]:
-    """Return every picture once, the middle of it."""
+def batches_in_order(split: Split, shape: Preprocessing, batch: int, workers: int = 0) -> Iterator[Batch]:
+    """Yield every picture once, the middle of it."""
     starts = range(0, len(split), batch)
     draws = [Draw(list(range(start, min(start + batch, len(split)))), 0) for start in starts]
-    return _loader(Pictures(split, shape, NONE), draws, workers)
+    return _loaded(Pictures(split, shape, NONE), draws, workers)
 
 
 def wanted_workers(split: Split, cores: int) -> int:
@@ -93,16 +94,19 @@ def wanted_workers(split: Split, cores: int) -> int:
     return min(8, max(1, cores - 1)) if isinstance(split.images, ResizedImages) else 0
 
 
-def _loader(pictures: Any, draws: Any, workers: int) -> Iterable[Batch]:
-    return DataLoader(
+def _loaded(pictures: Any, draws: Any, workers: int) -> Iterator[Batch]:
+    loader = DataLoader(
         pictures,
         batch_sampler=draws,
         collate_fn=_as_it_is,
         num_workers=workers,
-        persistent_workers=workers > 0,
         worker_init_fn=_one_thread,
         generator=torch.Generator(),  # else each epoch would draw a number from the run's own
     )
+    try:
+        yield from loader
+    except BrokenImage as broken:  # a worker's comes with its traceback in front
+        raise BrokenImage(str(broken).strip().splitlines()[-1].split("BrokenImage: ")[-1]) from None
 
 
 def _as_it_is(batch: Any) -> Any:
@@ -111,3 +115,4 @@ def _as_it_is(batch: Any) -> Any:
 
 def _one_thread(_: int) -> None:
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that trains, which ends its workers

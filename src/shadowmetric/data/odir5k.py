@@ -15,7 +15,7 @@ both eyes together, without `normal` where there is another, are the bits of 3,4
 one has bit N and nothing but `low image quality`).
 
 Split, ours: `part_images(labels, 0.2, seed=0, groups=patients)`, the same classes on both sides and never one patient.
-That is 5,176 images of 2,709 patients to train, 1,293 of 676 to test. The official test images have no labels.
+That is 5,176 images of 2,706 patients to train, 1,293 of 679 to test. The official test images have no labels.
 
 Peking University, Ocular Disease Intelligent Recognition (odir2019.grand-challenge.org), 2019. The names of table and
 folder are those of the archive on Kaggle, which may be unpacked as ODIR-5K/ODIR-5K. No terms stated, for research.

@@ -51,15 +51,17 @@ class Preprocessing:
         return resize(picture, [max(self.resize, round(height * scale)), max(self.resize, round(width * scale))])
 
 
-def preprocessing_for(images: ImageSource, size: int | None = None, resize: int | None = None) -> Preprocessing:
-    """Return what suits the pictures, with the size and short side that are asked for, if any are."""
-    sides, channels = _look(images)
+def preprocessing_for(
+    images: ImageSource, size: int | None = None, resize: int | None = None, channels: int | None = None
+) -> Preprocessing:
+    """Return what suits the pictures, with the size, short side and channels that are asked for, if any are."""
+    sides, own_channels = _look(images)
     native = int(np.median(sides))
     if size is None:
         size = min(native, resize or native) if native <= SMALL else min(SIZE, resize or SIZE)
     if resize is None:
         resize = size if native <= SMALL else round(size * RESIZE / SIZE)
-    return Preprocessing(size, resize, channels)
+    return Preprocessing(size, resize, channels or own_channels)
 
 
 def middle(picture: Tensor, size: int) -> Tensor:

@@ -23,6 +23,8 @@ import numpy as np
 from torch import Tensor
 from torch.utils.data import Sampler
 
+from shadowmetric.mistakes import Mistake
+
 
 def shares(batch: int, per_class: int, classes: int) -> list[int]:
     """Return how many images each class of a batch gives, if every class has enough."""
@@ -57,20 +59,18 @@ class PKSampler(Sampler[list[int]]):
             _check(name, value, least)
         _check("ranks", ranks, 1)
         if not 0 <= rank < ranks:
-            raise ValueError(f"rank is {rank!r} of {ranks}; it must be 0 to {ranks - 1}.")
+            raise Mistake(f"rank is {rank!r} of {ranks}; it must be 0 to {ranks - 1}.")
         if batches is not None:
             _check("batches", batches, 1)
         numbers = np.asarray(labels)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(numbers) == 0:
-            raise ValueError(f"labels is {numbers.dtype} of shape {numbers.shape}; give one integer for each image.")
+            raise Mistake(f"labels is {numbers.dtype} of shape {numbers.shape}; give one integer for each image.")
         known, place, count = np.unique(numbers, return_inverse=True, return_counts=True)
         members = np.split(np.argsort(place, kind="stable"), np.cumsum(count)[:-1])
         self.members = [images for images in members if len(images) > 1]
         self.alone = len(known) - len(self.members)  # classes with one image
         if not self.members:
-            raise ValueError(
-                f"each of the {len(known)} classes has one image only; give at least two images of a class."
-            )
+            raise Mistake(f"each of the {len(known)} classes has one image only; give at least two images of a class.")
         self.batch, self.per_class, self.seed = batch, min(per_class, batch), seed
         self.rank, self.ranks = rank, ranks
         self.images = sum(len(images) for images in self.members)
@@ -159,6 +159,7 @@ class _Turns:
         found: list[int] = []
         skipped: list[int] = []
         taken = set(without)
+        count = min(count, len(self.numbers) - len(taken))
         for _ in range(2):
             while self.waiting and len(found) < count:
                 number = self.waiting.pop()
@@ -176,4 +177,4 @@ class _Turns:
 
 def _check(name: str, value: object, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
+        raise Mistake(f"{name} is {value!r}; it must be a whole number of at least {least}.")

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+LEAST = 2  # images of a class on either side: one alone has no positive
+
 
 def part_classes(labels: np.ndarray, share: float, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Hold out whole classes: the share of them, drawn by the seed, at least one and not all."""
@@ -23,10 +25,10 @@ def part_classes(labels: np.ndarray, share: float, *, seed: int = 0) -> tuple[np
 def part_images(
     labels: np.ndarray, share: float, *, seed: int = 0, groups: np.ndarray | Sequence[int] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Hold out the share of each class, drawn by the seed.
+    """Hold out the share of each class, drawn by the seed: at least two of its images, or none.
 
-    A group counts for the class that most of its pictures have, and goes as a whole. Groups are drawn in random order
-    until the held pictures of their class reach the share, to the nearest group. A class with one group stays.
+    A class keeps two images at least, so that it can still be trained on. A group counts for the class that most of
+    its images have, and goes as a whole; one that would lead beyond the share is passed over.
     """
     check_share(share)
     units = np.arange(len(labels)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
@@ -37,13 +39,21 @@ def part_images(
     random = np.random.default_rng(seed)
     for place in range(len(classes)):
         members = random.permutation(np.flatnonzero(class_of_unit == place))
-        if len(members) > 1:
-            reached = np.cumsum(sizes[members])
-            wanted = share * reached[-1]
-            count = int(np.argmin(np.abs(reached - wanted))) + 1  # the nearest to the share
-            held_units[members[: min(count, len(members) - 1)]] = True
+        total = int(sizes[members].sum())
+        chosen = _up_to(sizes[members], min(max(LEAST, round(share * total)), total - LEAST))
+        if sizes[members][chosen].sum() >= LEAST:
+            held_units[members[chosen]] = True
     held = held_units[units]
     return np.flatnonzero(~held), np.flatnonzero(held)
+
+
+def _up_to(sizes: np.ndarray, most: int) -> np.ndarray:
+    """Return which of some groups, taken in order, fit into a number of images."""
+    chosen, reached = np.zeros(len(sizes), dtype=bool), 0
+    for place, size in enumerate(sizes.tolist()):
+        if reached + size <= most:
+            chosen[place], reached = True, reached + size
+    return chosen
 
 
 def check_share(share: float) -> None:

@@ -5,15 +5,17 @@ goes on where it was, so that a plan can be repeated until it is whole. Every pr
 since sums in another order round differently.
 """
 
+import contextlib
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import Any
 
-from shadowmetric.mistakes import Interrupted
+from shadowmetric.mistakes import Interrupted, Mistake, Stopped
 from shadowmetric.training.interrupt import Stop
 from shadowmetric.training.run import Run
 from shadowmetric.training.settings import TrainSettings
@@ -35,36 +37,110 @@ class Cell:
         return Run(self.folder)
 
 
-def run_cells(cells: Sequence[Cell], jobs: int, tell: Tell | None = None) -> None:
-    """Run what is not finished. Ctrl-C lets every process save its run, and is then raised as Interrupted."""
+class Worker:
+    """A process that trains one cell after another."""
+
+    def __init__(self, threads: int, stopping: Any):
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=work, args=(theirs, threads, stopping))
+        self.process.start()
+        theirs.close()
+        self.cell: Cell | None = None
+
+    def give(self, cell: Cell) -> None:
+        """Let it train a cell."""
+        self.cell = cell
+        self.pipe.send(cell)
+
+    def answer(self) -> str | None:
+        """Return why its cell is not finished, if it is not."""
+        self.cell = None
+        try:
+            return self.pipe.recv()
+        except EOFError:
+            self.process.join()
+            return f"its process ended with code {self.process.exitcode}"
+
+    def end(self) -> None:
+        """Let it end, when it has finished what it does."""
+        with contextlib.suppress(OSError):
+            self.pipe.send(None)
+        self.process.join()
+
+
+def run_cells(cells: Sequence[Cell], jobs: int, tell: Tell | None = None) -> dict[str, str]:
+    """Run what is not finished; return why each cell failed that did, by its folder's name.
+
+    Ctrl-C lets every process save its run, and is then raised as Interrupted.
+    """
     waiting = [cell for cell in cells if cell.run.scores() is None]
     if not waiting:
-        return
+        return {}
+    stopping = multiprocessing.get_context("spawn").Event()
     threads = max(1, cores() // jobs)  # of the jobs asked for, so that the last cell has what the first had
-    jobs = min(jobs, len(waiting))
-    context = multiprocessing.get_context("spawn")
-    with Stop() as stop, ProcessPoolExecutor(jobs, context, _begin, (threads,)) as pool:
-        todo: set[Future[None]] = {pool.submit(run_cell, cell) for cell in waiting}
-        while todo:
-            done, todo = wait(todo, timeout=POLL, return_when=FIRST_COMPLETED)
-            if stop.asked:
-                for future in todo:
-                    future.cancel()
-                for process in (pool._processes or {}).values():  # Ctrl-C reaches them by itself, SIGTERM does not
-                    os.kill(process.pid or 0, signal.SIGINT)
-                wait(todo)
-                raise Interrupted
-            for future in done:
-                future.result()
-            if tell is not None:
-                tell(*progress(cells))
+    failures: dict[str, str] = {}
+    with Stop() as stop:
+        with signals_ignored():  # by the workers, until they have set up how they hear them
+            workers = [Worker(threads, stopping) for _ in range(min(jobs, len(waiting)))]
+        try:
+            while True:
+                if stop.asked:
+                    stopping.set()
+                idle = [worker for worker in workers if worker.cell is None and worker.process.is_alive()]
+                for worker, cell in zip(idle, [] if stop.asked else waiting[: len(idle)], strict=False):
+                    worker.give(waiting.pop(waiting.index(cell)))
+                busy = {worker.pipe: worker for worker in workers if worker.cell is not None}
+                if not busy:
+                    break
+                for pipe in wait(list(busy), timeout=POLL):
+                    worker = busy[pipe]  # pyright: ignore[reportArgumentType]
+                    name = worker.cell.folder.name if worker.cell else ""
+                    reason = worker.answer()
+                    failures |= {} if reason is None else {name: reason}
+                if tell is not None:
+                    tell(*progress(cells))
+        finally:
+            stopping.set()
+            for worker in workers:
+                worker.end()
+        if stop.asked:
+            raise Interrupted
+    return failures | {cell.folder.name: "no process was left to train it" for cell in waiting}
 
 
-def run_cell(cell: Cell) -> None:
-    """Train a cell, or go on with it."""
+def work(pipe: Connection, threads: int, stopping: Any) -> None:
+    """Train the cells that come through a pipe, and say of each whether it is finished."""
+    import torch
+
+    torch.set_num_threads(threads)
+    while (cell := pipe.recv()) is not None:
+        pipe.send(run_cell(cell, Stop(also=stopping.is_set)))
+
+
+def run_cell(cell: Cell, stop: Stop) -> str | None:
+    """Train a cell, or go on with it; return why it is not finished, if it is not."""
     from shadowmetric.training.loop import train
 
-    train(cell.settings, cell.folder, resume=cell.run.settings_file.exists())
+    try:
+        train(cell.settings, cell.folder, resume=cell.run.settings_file.exists(), stop=stop)
+    except (Interrupted, KeyboardInterrupt):
+        return "stopped"
+    except (Mistake, Stopped) as wrong:
+        return str(wrong)
+    except Exception as wrong:
+        return f"{type(wrong).__name__}: {' '.join(str(wrong).split())}"
+    return None
+
+
+@contextlib.contextmanager
+def signals_ignored() -> Iterator[None]:
+    """Let processes that are started here ignore Ctrl-C, as long as they do not say otherwise."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def progress(cells: Sequence[Cell]) -> tuple[float, str]:
@@ -85,9 +161,3 @@ def progress(cells: Sequence[Cell]) -> tuple[float, str]:
 def cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _begin(threads: int) -> None:
-    import torch
-
-    torch.set_num_threads(threads)

@@ -8,8 +8,7 @@ changes, and is judged on the same validation part. Beside the methods stand
     floors      raw_pixels and untrained: no training at all
 
 A difference is judged twice. Over queries: values of each query, averaged over seeds, paired with the reference's.
-Over seeds: the differences of the seeds themselves, which differ by more than queries do; with three seeds that is
-a hint and no proof.
+Over seeds: the differences of the seeds themselves, mean ± spread; with three seeds that is a hint and no proof.
 """
 
 import csv
@@ -58,58 +57,64 @@ class Row:
         return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
-def compare(plan: Plan, *, jobs: int | None = None, tell: Tell | None = None) -> list[Row]:
-    """Run what is missing of the plan, write compare.csv, and return the rows of the table."""
+def compare(plan: Plan, *, jobs: int | None = None, tell: Tell | None = None) -> tuple[list[Row], dict[str, str]]:
+    """Run what is missing of the plan, write compare.csv; return the rows of the table, and why cells failed."""
     try:
         if plan.floors:
             run_floors(plan, tell)
-        run_cells(plan.cells(), jobs or default_jobs(plan), tell)
-    except Interrupted:
+        failures = run_cells(plan.cells(), jobs or plan.jobs or default_jobs(plan), tell)
+    except (Interrupted, KeyboardInterrupt):
         raise Interrupted(plan.resume_command()) from None
     write_text(plan.out / "compare.csv", as_csv(plan))
-    return rows_of(plan)
+    return rows_of(plan), failures
 
 
 def default_jobs(plan: Plan) -> int:
     """Return one training a core, or one at a time on a GPU."""
-    return 1 if torch.cuda.is_available() and plan.settings.device != "cpu" else cores()
+    return 1 if torch.accelerator.is_available() and plan.settings.device != "cpu" else cores()
 
 
 def run_floors(plan: Plan, tell: Tell | None) -> None:
-    """Score what needs no training."""
+    """Score what needs no training; pixels have no seed, so once for all."""
+
+    def report(stage: str, share: float) -> None:
+        if tell is not None:
+            tell(0.0, f"floors: {stage} {100 * share:.0f} %")
+
+    pixels = None
     for seed in plan.all_seeds():
-        missing = [plan.run(name, seed) for name in FLOORS if plan.run(name, seed).scores() is None]
+        missing = [name for name in FLOORS if plan.run(name, seed).scores() is None]
         if missing:
-            parts = prepare(replace(plan.settings, seed=seed, patience=0))
-            for run in missing:
-                if tell is not None:
-                    tell(0.0, run.folder.name)
-                scores, figures = raw_pixels(parts) if run.folder.name.startswith(FLOORS[0]) else untrained(parts)
-                write_queries(run, scores)
-                run.write_scores(figures | {"selected_on": "nothing: not trained", "notes": list(parts.notes)})
+            parts = prepare(replace(plan.settings, seed=seed, patience=0), report)
+            for name in missing:
+                report(name, 0.0)
+                pixels = pixels or (raw_pixels(parts) if name == "raw_pixels" else None)
+                scores, figures = pixels if name == "raw_pixels" and pixels else untrained(parts, report)
+                write_queries(plan.run(name, seed), scores)
+                notes = {"selected_on": "nothing: not trained", "notes": list(parts.notes)}
+                plan.run(name, seed).write_scores(figures | notes)
 
 
 def rows_of(plan: Plan) -> list[Row]:
     """Return the rows of the table from the runs that are finished; the first loss is the reference."""
-    reference = plan.finished(plan.losses[0])
-    return [row_of(plan, name, reference) for name in plan.names() if plan.finished(name)]
+    return [row_of(plan, name) for name in plan.names() if plan.finished(name)]
 
 
-def row_of(plan: Plan, name: str, reference: Sequence[Run]) -> Row:
-    """Return one row."""
-    runs = plan.finished(name)
-    scores = [run.scores() or {} for run in runs]
+def row_of(plan: Plan, name: str) -> Row:
+    """Return one row; it is compared with the reference over the seeds that both have finished."""
+    runs, reference = plan.finished(name), plan.finished(plan.losses[0])
+    scores = [run.scores() or {} for run in runs.values()]
     figures = {figure: [float(one[figure]) for one in scores if one.get(figure) is not None] for figure in FIGURES}
-    kind = plan.kind(name)
-    if name == plan.losses[0] or len(runs) != len(reference):
-        return Row(name, kind, figures, None, [])
-    mine, theirs = query_values(runs), query_values(reference)
+    shared = sorted(runs.keys() & reference.keys())
+    if name == plan.losses[0] or not shared:
+        return Row(name, plan.kind(name), figures, None, [])
+    mine, theirs = (query_values([side[seed] for seed in shared]) for side in (runs, reference))
     differences = (mine.nanmean(1) - theirs.nanmean(1)).tolist()
-    return Row(name, kind, figures, paired_test(mine.mean(0), theirs.mean(0)), differences)
+    return Row(name, plan.kind(name), figures, paired_test(mine.mean(0), theirs.mean(0)), differences)
 
 
-def seed_noise(rows: Sequence[Row], figure: str = "recall_at_1") -> float | None:
-    """Return how far the two controls, which are one loss, are apart in the mean over seeds."""
+def rounding_noise(rows: Sequence[Row], figure: str = "recall_at_1") -> float | None:
+    """Return how far apart two runs of one seed are that differ by rounding alone: the controls, mean over seeds."""
     first, second = ([row for row in rows if row.name == name] for name in CONTROLS)
     if not first or not second or len(first[0].figures[figure]) != len(second[0].figures[figure]):
         return None

@@ -1,6 +1,6 @@
 """What needs no training: a loss that is not clearly above these has learnt nothing.
 
-raw_pixels    the picture itself as its embedding: the middle square, its pixels in a row
+raw_pixels    the picture itself as its embedding: the middle square at 32 pixels or less, its pixels in a row
 untrained     the embedder as it was before the first step, of the same seed
 """
 
@@ -11,10 +11,11 @@ from torch import Tensor
 
 from shadowmetric.data.loading import batches_in_order
 from shadowmetric.evaluation import Scores
-from shadowmetric.training.preparation import Parts
+from shadowmetric.training.preparation import Parts, Report
 from shadowmetric.training.scoring import needed, score_test, scores_of_rows
 from shadowmetric.training.setup import embedder_for
 
+SIDE = 32  # pixels
 FLOORS = ("raw_pixels", "untrained")
 
 
@@ -22,12 +23,16 @@ def raw_pixels(parts: Parts) -> tuple[Scores, dict[str, Any]]:
     """Return the scores of the pictures themselves."""
     rows: dict[str, Tensor] = {}
     for name, split in needed(parts.dataset).items():
-        squares = [batch.images.flatten(1).float() / 255 for batch in batches_in_order(split, parts.shape, 1024)]
-        rows[name] = torch.cat(squares)
+        side = min(SIDE, parts.shape.size)
+        rows[name] = torch.empty(len(split), parts.shape.channels * side * side)
+        done = 0
+        for batch in batches_in_order(split, parts.shape, 256):
+            small = torch.nn.functional.adaptive_avg_pool2d(batch.images.float() / 255, side)
+            rows[name][done : done + len(small)] = small.flatten(1)
+            done += len(small)
     return scores_of_rows(rows, parts.dataset)
 
 
-def untrained(parts: Parts) -> tuple[Scores, dict[str, Any]]:
+def untrained(parts: Parts, report: Report | None = None) -> tuple[Scores, dict[str, Any]]:
     """Return the scores of the embedder before training, with the seed and the weights of the settings."""
-    channels = parts.shape.channels
-    return score_test(embedder_for(parts.settings, channels), parts.dataset, parts.shape)
+    return score_test(embedder_for(parts.settings), parts.dataset, parts.shape, report)

@@ -26,6 +26,7 @@ class Plan:
     controls: bool = True
     floors: bool = True
     seeds: int = 3
+    jobs: int | None = None  # trainings at a time
 
     def methods(self) -> tuple[str, ...]:
         """Return everything that is trained, each once."""
@@ -56,10 +57,10 @@ class Plan:
         """Return a row's run of a seed."""
         return Run(self.out / f"{name}-{seed}")
 
-    def finished(self, name: str) -> list[Run]:
+    def finished(self, name: str) -> dict[int, Run]:
         """Return the finished runs of a row, by seed."""
-        runs = [self.run(name, seed) for seed in self.all_seeds()]
-        return [run for run in runs if run.scores() is not None]
+        runs = {seed: self.run(name, seed) for seed in self.all_seeds()}
+        return {seed: run for seed, run in runs.items() if run.scores() is not None}
 
     def resume_command(self) -> str:
         """Return what goes on with it."""
@@ -78,7 +79,8 @@ class Plan:
                 f"{self.out} holds a comparison already; go on with it by `{self.resume_command()}`, "
                 "or name another --out."
             )
-        found = {"losses": list(self.losses), "controls": self.controls, "floors": self.floors, "seeds": self.seeds}
+        found = {name: getattr(self, name) for name in ("controls", "floors", "seeds", "jobs")}
+        found |= {"losses": list(self.losses)}
         text = yaml.safe_dump(found | {"settings": as_plain(self.settings)}, sort_keys=False, allow_unicode=True)
         write_text(self.out / FILE, text)
 

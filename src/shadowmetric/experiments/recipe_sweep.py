@@ -9,16 +9,32 @@ validation part; the test split plays no part in the choice. Resumable: what is 
 """
 
 import csv
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from shadowmetric.experiments.cells import Cell, cores, run_cells
 from shadowmetric.training.files import write_whole
-from shadowmetric.training.recipes import recipe_for
+from shadowmetric.training.recipes import Recipe
 from shadowmetric.training.settings import TrainSettings
 
 EPOCHS = 5  # in which the images are passed, so that there are that many judgements
+SCRATCH_MIDDLE = Recipe(
+    epochs=EPOCHS,
+    batch=64,
+    per_class=4,
+    optimizer="adamw",
+    rate=2e-3,
+    head_rate=2e-3,
+    weight_decay=1e-4,
+    warmup=0.05,
+    freeze_batch_norm=False,
+    augment="none",
+    patience=0,
+)
+PRETRAINED_MIDDLE = replace(
+    SCRATCH_MIDDLE, rate=1e-4, head_rate=1e-3, warmup=0.1, freeze_batch_norm=True, augment="crop"
+)
 SCRATCH: list[dict[str, Any]] = [
     {},
     *({"rate": rate, "head_rate": rate} for rate in (1e-4, 5e-4, 1e-3, 4e-3, 8e-3)),
@@ -75,11 +91,11 @@ class Trial:
 def trials(shared: TrainSettings, out: Path, images: int) -> list[Trial]:
     """Return every change, with as many batches as make the images."""
     pretrained = shared.weights is not None
-    recipe = recipe_for("default", pretrained)
+    middle = asdict(PRETRAINED_MIDDLE if pretrained else SCRATCH_MIDDLE)
     found = []
     for change in PRETRAINED if pretrained else SCRATCH:
-        batch = change.get("batch", recipe.batch)
-        settings = replace(shared, epochs=EPOCHS, batches=max(1, images // EPOCHS // batch), patience=0, **change)
+        recipe = middle | change
+        settings = replace(shared, batches=max(1, images // EPOCHS // recipe["batch"]), **recipe)
         name = "-".join(f"{key}_{value}" for key, value in change.items()) or "as-it-is"
         found.append(Trial(change, Cell(out / name, settings)))
     return found
@@ -103,7 +119,10 @@ def main(
     )
     folder = out or Path("runs") / f"sweep-{data}"
     found = trials(shared, folder, images)
-    run_cells([trial.cell for trial in found], jobs or cores(), lambda share, names: print(f"{share:.2f} {names}"))
+    cells = [trial.cell for trial in found]
+    failures = run_cells(cells, jobs or cores(), lambda share, names: print(f"{share:.2f} {names}"))
+    for name, reason in failures.items():
+        print(f"{name} failed: {reason}")
     found.sort(key=lambda trial: -trial.best())
     for trial in found:
         print(f"| {trial.name} | {100 * trial.best():.2f} |")
@@ -113,7 +132,7 @@ def main(
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["change", "validation_recall_at_1", "best_epoch"])
             for trial in found:
-                recalls = [line["recall_at_1"] for line in trial.cell.run.journal()]
+                recalls = [line["recall_at_1"] for line in trial.cell.run.journal()] or [0.0]
                 writer.writerow([trial.name, max(recalls), 1 + recalls.index(max(recalls))])
 
     write_whole(folder / "sweep.csv", write)

@@ -35,6 +35,7 @@ class State:
     sums: dict[str, float] = field(default_factory=dict)  # of the epoch under way
     in_a_row: dict[str, int] = field(default_factory=dict)  # batches or epochs with the same trouble
     lines: list[dict[str, Any]] = field(default_factory=list)  # of the journal
+    data: str = ""  # hash of the names and labels that are trained on
 
 
 def save(path: Path, state: State, parts: dict[str, Any]) -> None:

@@ -21,16 +21,16 @@ def finish_epoch(training: Training, stop: Stop) -> None:
 
     def report(stage: str, share: float) -> None:
         if stop.asked:
-            training.save()  # as before the judgement, which a resume repeats
+            training.write_state()  # as before the judgement, which a resume repeats
             raise Interrupted(training.run.resume_command())
         training.show.stage(f"epoch {state.epoch + 1}: {stage}", share)
 
     began = time.monotonic()
-    judged = training.from_main(lambda: judgement(training, report))
+    judged = without_nan(training.from_main(lambda: judgement(training, report)))
     is_best = judged["recall_at_1"] is None or judged["recall_at_1"] > state.best
     watch = Watch(state.in_a_row)
-    if judged.get("effective_rank") is not None and judged["effective_rank"] < COLLAPSED_RANK:
-        watch.note("collapse", present=True)
+    if judged["effective_rank"] is not None:
+        watch.note("rank", judged["effective_rank"] < COLLAPSED_RANK)
     line = {"epoch": state.epoch + 1, "step": state.step, "rate": training.optimizer.param_groups[0]["lr"]}
     line |= Tally(state.sums).line() | judged | {"is_best": is_best}
     line |= {"validation_seconds": time.monotonic() - began, "warnings": watch.warnings()}

@@ -3,6 +3,7 @@
 A kill at any moment leaves the old file or the new one.
 """
 
+import glob
 import json
 import os
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from typing import Any
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a file that takes its place at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):  # by a writer that was killed
+        left.unlink(missing_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         write(beside)

@@ -33,7 +33,9 @@ from shadowmetric.training.tally import Tally
 from shadowmetric.training.watch import COLLAPSED_COSINE, LOOK_EVERY, Watch, look
 
 
-def train(settings: TrainSettings, out: Path, *, resume: bool = False, show: Show | None = None) -> dict[str, Any]:
+def train(
+    settings: TrainSettings, out: Path, *, resume: bool = False, show: Show | None = None, stop: Stop | None = None
+) -> dict[str, Any]:
     """Train a run into its folder, or go on with the one that is there; return its scores."""
     run, show = Run(out), show or Silent()
     if resume:
@@ -42,8 +44,8 @@ def train(settings: TrainSettings, out: Path, *, resume: bool = False, show: Sho
             return scores
     check_settings(settings)
     try:
-        with Stop() as stop:
-            training = set_up(settings, run, show, resume=resume)
+        with stop or Stop() as stop:
+            training = set_up(settings, run, show, stop, resume=resume)
             while training.state.epoch < training.recipe.epochs and not plateaued(training):
                 train_epoch(training, stop)
                 finish_epoch(training, stop)
@@ -70,8 +72,8 @@ def train_epoch(training: Training, stop: Stop) -> None:
         last = now
         if training.show.wants():
             training.show.moment(moment(training, watch, tally))
-        stopping = training.anywhere(stop.asked)
-        if stopping or training.anywhere(now - saved >= settings.save_every):
+        stopping, due = training.anywhere(stop.asked, now - saved >= settings.save_every)
+        if stopping or due:
             training.save()
             saved = time.monotonic()
         if stopping:
@@ -97,19 +99,29 @@ def train_step(training: Training, batch: Batch, watch: Watch, tally: Tally) -> 
     embeddings.retain_grad()
     value = loss_of(training, embeddings, labels, batch)
     accelerator.backward(value)
+    training.share_gradients_of_loss()
+    number, pushed, gradient = facts(value, embeddings, accelerator.scaler)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    number, one_class = float(value.detach()), bool((labels == labels[0]).all())
+    one_class = bool((batch.labels == batch.labels[0]).all())
     tally.add(batches=1, images=len(labels), loss=number, dead=number == 0, one_class=one_class)
-    if embeddings.grad is not None:
-        gradient = torch.linalg.vector_norm(embeddings.grad.float(), dim=1)
-        tally.add(pushed=float((gradient > 0).float().mean()), gradient=float(gradient.mean()))
+    tally.add(pushed=pushed, gradient=gradient)
     if state.step % LOOK_EVERY == 0:
         seen = look(embeddings, labels, training.loss)
         tally.add_look(seen)
         watch.note("collapse", seen.mean_cosine > COLLAPSED_COSINE)
     watch.note("dead", number == 0)
     watch.note("one_class", one_class)
+
+
+def facts(value: Tensor, embeddings: Tensor, scaler: Any) -> list[float]:
+    """Return the loss, the share of rows with a gradient and a gradient's mean length, with one wait for a GPU."""
+    if embeddings.grad is None:
+        return [float(value.detach()), 0.0, 0.0]
+    gradient = torch.linalg.vector_norm(embeddings.grad.float(), dim=1)
+    if scaler is not None:  # fp16 takes the gradient of a scaled loss
+        gradient = gradient / scaler.get_scale()
+    return torch.stack([value.detach().float(), (gradient > 0).float().mean(), gradient.mean()]).tolist()
 
 
 def loss_of(training: Training, embeddings: Tensor, labels: Tensor, batch: Batch) -> Tensor:

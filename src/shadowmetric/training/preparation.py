@@ -45,8 +45,8 @@ def prepare(settings: TrainSettings, report: Report | None = None) -> Parts:
     dataset = open_dataset(
         settings.data, settings.data_root, allow_partial=settings.allow_partial, split=settings.split
     )
-    shape = preprocessing_for(dataset.train.images, settings.size, settings.resize)
-    settings = resolved(settings, size=shape.size, resize=shape.resize)
+    shape = preprocessing_for(dataset.train.images, settings.size, settings.resize, settings.channels)
+    settings = resolved(settings, size=shape.size, resize=shape.resize, channels=shape.channels)
     dataset = with_resized(dataset, shape, settings, report)
     train, validation, how = parted(dataset, settings)
     labels = np.unique(train.labels, return_inverse=True)[1].astype(np.int64)
@@ -98,6 +98,7 @@ def parted(dataset: Dataset, settings: TrainSettings) -> tuple[Split, Split | No
     if len(held) < 2 or len(np.unique(train.labels[held])) < 2:
         raise Mistake(
             f"--validation {settings.validation:g} holds out {len(held)} images of "
-            f"{len(np.unique(train.labels[held]))} class(es); raise it, or set --validation 0 --patience 0."
+            f"{len(np.unique(train.labels[held]))} class(es): too few, or the classes are too small; "
+            "raise it, or set --validation 0 --patience 0."
         )
     return train.take(kept), train.take(held), f"Validation: {what}."

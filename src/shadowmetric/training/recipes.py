@@ -1,8 +1,9 @@
 """How to train, if nobody says otherwise.
 
-paper        the published protocol to the letter: Adam at 1e-4 with weight decay 1e-4 and cosine annealing, batches
-             of 32 with 5 images per class. It names no augmentation, so there is none, and no number of epochs
-             but "30 for medical, 100 for CIFAR": 30.
+paper        the published protocol: Adam at 1e-4 with weight decay 1e-4 and cosine annealing, batches of 32 with 5
+             images per class, Inception with batch normalisation (googlenet) pretrained on ImageNet. It speaks of data
+             augmentations and names none: ours is none. It names 30 epochs for medical sets and 100 for CIFAR, none
+             for the others: ours is 30.
 default      chosen by measurement (LOG.md has the sweep's tables), apart for weights from scratch and for
              pretrained ones
 """

@@ -61,14 +61,18 @@ class Run:
         """Return what goes on with this run."""
         return f"shadowmetric train --resume {quoted(self.folder)}"
 
-    def begin(self, settings: TrainSettings) -> None:
-        """Write the settings into a new folder; refuse one that holds a run."""
+    def check_free(self) -> None:
+        """Refuse a folder that holds a run, or anything else."""
         if self.settings_file.exists():
             raise Mistake(
                 f"{self.folder} holds a run already; go on with it by `{self.resume_command()}`, or name another --out."
             )
         if self.folder.exists() and (not self.folder.is_dir() or any(map(foreign, self.folder.iterdir()))):
             raise Mistake(f"{self.folder} is there and holds no run; name another --out.")
+
+    def begin(self, settings: TrainSettings) -> None:
+        """Write the settings into a new folder."""
+        self.check_free()
         again = quoted(Path(f"{self.folder}-again"))
         command = f"shadowmetric train --config {quoted(self.settings_file)} --out {again}\n"
         write_text(self.folder / "replay.txt", command)

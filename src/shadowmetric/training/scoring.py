@@ -41,7 +41,7 @@ def embed(
     found, done = torch.empty(0), 0
     try:
         for images, _, numbers in batches_in_order(split, shape, batch, workers):
-            rows = embedder(images.to(device)).float().cpu()
+            rows = type(embedder).forward(embedder, images.to(device)).cpu()  # accelerate's autocast stays outside
             if done == 0:
                 found = torch.empty(len(split), rows.shape[1])
             found[done : done + len(numbers)] = rows

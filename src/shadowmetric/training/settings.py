@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from shadowmetric.data.augmentation import KINDS
+from shadowmetric.data.catalogue import data_root
 from shadowmetric.losses.catalogue import LOSSES
 from shadowmetric.losses.mined import MINERS
 from shadowmetric.mistakes import Mistake
@@ -57,15 +58,18 @@ class TrainSettings:
     miner: str = "semi_hard"
     """Of losses of triplets: hard semi_hard batch_hard all."""
     backbone: str | None = None
-    """googlenet resnet18 vgg16 small_cnn timm:NAME. Default: small_cnn up to 64 pixels, resnet18 above."""
+    """googlenet resnet18 vgg16 small_cnn timm:NAME. Default: small_cnn up to 64 pixels, resnet18 above; googlenet in
+    --recipe paper."""
     weights: str | None = None
-    """pretrained, or a file of weights; from scratch without."""
+    """pretrained, a file of weights, or none: from scratch, as is the default but in --recipe paper."""
     dim: int = 64
     """Numbers in an embedding."""
     size: int | None = None
     """Pixels of the square that the embedder sees. Default: 224, or the pictures' own if they are small."""
     resize: int | None = None
     """Pixels of the short side before the square is cut."""
+    channels: int | None = None
+    """1 for grey, 3 for colour. Default: as the pictures are."""
     augment: str | None = None
     """Random changes in training: none shift crop."""
     freeze_batch_norm: bool | None = None
@@ -122,22 +126,39 @@ def check_settings(settings: TrainSettings) -> None:
         value = getattr(settings, name)
         if value is not None and not 0 < value < float("inf"):
             raise Mistake(f"{option(name)} is {value}; it must be a number above 0.")
+    if settings.channels not in (None, 1, 3):
+        raise Mistake(f"--channels is {settings.channels}; it must be 1 (grey) or 3 (colour).")
+    if settings.size is not None and settings.resize is not None and settings.size > settings.resize:
+        raise Mistake(f"--resize is {settings.resize}; it must be at least --size, {settings.size}.")
     for name in ("validation", "warmup"):
         value = getattr(settings, name)
         if value is not None and not 0 <= value < 1:
             raise Mistake(f"{option(name)} is {value}; it must be a share, from 0 to below 1.")
 
 
-def resolved(settings: TrainSettings, *, size: int, resize: int) -> TrainSettings:
-    """Return the settings with nothing left open, for pictures of this size."""
+def resolved(settings: TrainSettings, *, size: int, resize: int, channels: int) -> TrainSettings:
+    """Return the settings with nothing left open, for pictures of this shape."""
+    settings = with_recipe(settings)
     backbone = settings.backbone or ("small_cnn" if size <= SMALL_PICTURES else "resnet18")
-    recipe = recipe_for(settings.recipe, settings.weights is not None)
-    chosen = {"backbone": backbone, "size": size, "resize": resize, **asdict(recipe)}
-    open_ones = [field.name for field in fields(settings) if getattr(settings, field.name) is None]
-    found = {name: chosen[name] for name in open_ones if name in chosen}
+    return replace(settings, backbone=backbone, size=size, resize=resize, channels=channels)
+
+
+def with_recipe(settings: TrainSettings) -> TrainSettings:
+    """Return the settings with all that a recipe decides, and paths that hold from any folder."""
+    backbone, weights = settings.backbone, settings.weights
+    if settings.recipe == "paper":
+        backbone = backbone or "googlenet"
+        weights = weights or ("none" if backbone == "small_cnn" else "pretrained")
+    recipe = recipe_for(settings.recipe, weights not in (None, "none"))
+    found = {name: value for name, value in asdict(recipe).items() if getattr(settings, name) is None}
     if settings.rate is not None and settings.head_rate is None:
         found["head_rate"] = settings.rate * recipe.head_rate / recipe.rate
-    return replace(settings, **found)
+    kind, colon, place = settings.data.partition(":")
+    data = f"{kind}:{Path(place).resolve()}" if colon else settings.data
+    if weights not in (None, "none", "pretrained"):
+        weights = str(Path(weights).resolve())
+    root = data_root(settings.data_root).resolve()
+    return replace(settings, backbone=backbone, weights=weights, data=data, data_root=root, **found)
 
 
 def chosen_recipe(settings: TrainSettings) -> Recipe:

@@ -4,8 +4,9 @@ Weights of convolutions lie in memory with the channels last: measured here, a s
 its time.
 """
 
+import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 import torch
@@ -20,6 +21,7 @@ from shadowmetric.mistakes import Mistake
 from shadowmetric.models import Embedder, build_embedder
 from shadowmetric.training import checkpoint
 from shadowmetric.training.checkpoint import State
+from shadowmetric.training.interrupt import Stop
 from shadowmetric.training.optimizer import build_optimizer
 from shadowmetric.training.preparation import Parts, prepare
 from shadowmetric.training.recipes import Recipe
@@ -57,33 +59,61 @@ class Training:
 
     def learnt(self) -> dict[str, Any]:
         """Return what has a state dict."""
-        return {"embedder": self.bare_embedder, "loss": self.loss, "optimizer": self.optimizer}
+        found = {"embedder": self.bare_embedder, "loss": self.loss, "optimizer": self.optimizer}
+        return found if self.accelerator.scaler is None else found | {"scaler": self.accelerator.scaler}
 
     def save(self) -> None:
         """Save what a resume needs."""
-        if self.accelerator.is_main_process:
-            checkpoint.save(self.run.state_file, self.state, self.learnt())
+        self.write_state()
         self.accelerator.wait_for_everyone()
 
+    def write_state(self) -> None:
+        """Write the state, without waiting for the other processes."""
+        if self.accelerator.is_main_process:
+            checkpoint.save(self.run.state_file, self.state, self.learnt())
+
     def from_main(self, make: Callable[[], Found]) -> Found:
-        """Return what the main process makes, on every process."""
+        """Return what the main process makes, on every process; what it raises is raised on every one."""
         if self.accelerator.num_processes == 1:
             return make()
-        found = [make() if self.accelerator.is_main_process else None]
-        return cast(Found, broadcast_object_list(found)[0])
+        found: list[Any] = [None, None]
+        if self.accelerator.is_main_process:
+            try:
+                found[0] = make()
+            except Exception as wrong:
+                found[1] = wrong
+        value, wrong = broadcast_object_list(found)
+        if wrong is not None:
+            raise wrong
+        return value
 
-    def anywhere(self, asked: bool) -> bool:
-        """Return whether it is so on any process."""
+    def anywhere(self, *asked: bool) -> list[bool]:
+        """Return of each whether it is so on any process."""
         if self.accelerator.num_processes == 1:
-            return asked
-        flag = torch.tensor([float(asked)], device=self.accelerator.device)
-        return bool(cast(Tensor, self.accelerator.reduce(flag, "sum")) > 0)
+            return list(asked)
+        flags = torch.tensor([float(one) for one in asked], device=self.accelerator.device)
+        return (cast(Tensor, self.accelerator.reduce(flags, "sum")) > 0).tolist()
+
+    def share_gradients_of_loss(self) -> None:
+        """Let the centres of a loss have the mean gradient of all processes, as the embedder has."""
+        if self.accelerator.num_processes > 1:
+            for parameter in self.loss.parameters():
+                if parameter.grad is not None:
+                    parameter.grad = cast(Tensor, self.accelerator.reduce(parameter.grad, "mean"))
 
 
-def set_up(settings: TrainSettings, run: Run, show: Show, *, resume: bool) -> Training:
+def set_up(settings: TrainSettings, run: Run, show: Show, stop: Stop | None = None, *, resume: bool) -> Training:
     """Prepare a run; a new one gets its folder."""
+
+    def report(stage: str, share: float) -> None:
+        if stop is not None and stop.asked:
+            raise KeyboardInterrupt  # nothing is worth saving yet
+        show.stage(stage, share)
+
+    if not resume:
+        run.check_free()
     checkpoint.seed_everything(settings.seed)
-    parts = prepare(settings, show.stage)
+    parts = prepare(settings, report)
     settings, recipe = parts.settings, chosen_recipe(parts.settings)
     check_tracker(settings.track)
     accelerator = Accelerator(
@@ -92,7 +122,10 @@ def set_up(settings: TrainSettings, run: Run, show: Show, *, resume: bool) -> Tr
         log_with=settings.track,
         project_dir=str(run.folder),
     )
-    embedder = embedder_for(settings, parts.shape.channels).to(accelerator.device)
+    if settings.precision == "fp16" and accelerator.device.type == "cpu":
+        raise Mistake("--precision fp16 needs a GPU; on a CPU use bf16 or no.")
+    begun = resume and run.state_file.exists()  # then the first weights are not needed again
+    embedder = embedder_for(replace(settings, weights=None) if begun else settings).to(accelerator.device)
     loss = build_loss(
         settings.loss, margin=settings.margin, miner=settings.miner, classes=parts.classes, dim=settings.dim
     ).to(accelerator.device)
@@ -112,11 +145,25 @@ def set_up(settings: TrainSettings, run: Run, show: Show, *, resume: bool) -> Tr
         training.from_main(lambda: run.begin(settings))
     show.notes((*parts.notes, *embedder.notes, sampler.sentence()))
     training.state = checkpoint.load(run.state_file, training.learnt()) or training.state
+    check_same_data(training)
     if accelerator.is_main_process:
         run.write_journal(training.state.lines)
     if settings.track:
         accelerator.init_trackers("shadowmetric", config={"loss": settings.loss, "seed": settings.seed})
     return training
+
+
+def check_same_data(training: Training) -> None:
+    """Refuse to go on with other training images than the run began with."""
+    images = training.parts.train.images
+    names = "\n".join(images.name(number) for number in range(len(images)))
+    found = hashlib.sha256(training.parts.train.labels.tobytes() + names.encode()).hexdigest()
+    if training.state.data not in ("", found):
+        raise Mistake(
+            f"the training images of {training.settings.data} are not those that {training.run.folder} began with; "
+            "bring them back, or train anew."
+        )
+    training.state.data = found
 
 
 def check_tracker(track: str | None) -> None:
@@ -127,18 +174,18 @@ def check_tracker(track: str | None) -> None:
         raise Mistake(f"--track is {track!r}; {known}. Install the one you want, such as tensorboard.")
 
 
-def embedder_for(settings: TrainSettings, channels: int) -> Embedder:
+def embedder_for(settings: TrainSettings) -> Embedder:
     """Return the embedder that resolved settings describe, untrained or with the weights that they name."""
-    if settings.backbone is None or settings.size is None or settings.freeze_batch_norm is None:
+    if None in (settings.backbone, settings.size, settings.channels, settings.freeze_batch_norm):
         raise ValueError("the settings are not resolved; call `prepare` first.")
     embedder = build_embedder(
-        settings.backbone,
+        str(settings.backbone),
         dim=settings.dim,
-        channels=channels,
-        size=settings.size,
-        weights=settings.weights,
+        channels=settings.channels or 3,
+        size=settings.size or 0,
+        weights=None if settings.weights == "none" else settings.weights,
         seed=settings.seed,
-        freeze_batch_norm=settings.freeze_batch_norm,
+        freeze_batch_norm=bool(settings.freeze_batch_norm),
     )
     embedder.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     return embedder

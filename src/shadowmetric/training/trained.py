@@ -13,11 +13,11 @@ from shadowmetric.training.run import Run
 from shadowmetric.training.setup import embedder_for
 
 
-def trained_embedder(run: Run, channels: int) -> Embedder:
+def trained_embedder(run: Run) -> Embedder:
     """Return the embedder with the weights of the best epoch, ready to embed."""
     if not run.best_file.exists():
         raise Mistake(f"{run.folder} has no {run.best_file.name} yet; train on with `{run.resume_command()}`.")
-    embedder = embedder_for(replace(run.settings(), weights=None), channels)
+    embedder = embedder_for(replace(run.settings(), weights=None))
     try:
         embedder.load_state_dict(load_file(run.best_file))
     except (OSError, RuntimeError, SafetensorError) as wrong:

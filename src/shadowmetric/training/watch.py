@@ -2,10 +2,10 @@
 
     dead batch      the loss is 0: no triplet, or none that violates the margin. Nothing is learnt from it.
     one class       all images of a batch have one label: there is no negative.
-    collapse        all embeddings point the same way: the mean cosine of a batch's rows is above 0.98, or the
-                    effective rank of the validation rows falls below 1.5. At a triplet loss the value then sits at the
-                    margin, and its gradient is nearly 0: training does not come back by itself.
-    small classes   classes with fewer images than a batch wants of each; the sampler fills up with others.
+    collapse        all embeddings point the same way: the mean cosine of a batch's rows is above 0.98. At a triplet
+                    loss the value then sits at the margin, and its gradient is nearly 0: training does not come back.
+    rank            the effective rank of the validation rows is below 1.5, whatever their mean cosine.
+    small classes   classes with fewer images than a batch wants of each; the sampler says what it does with them.
 
 Each is a warning with its remedy, and an error after so many in a row. At every tenth batch a look is taken at the
 rows (at most 256 of them): quantiles of the gaps 1 - cos to positives and to negatives, and the share of
@@ -26,11 +26,12 @@ LOOKED_AT = 256  # rows
 COLLAPSED_COSINE = 0.98
 COLLAPSED_RANK = 1.5
 QUANTILES = (0.1, 0.5, 0.9)
-WARN_AFTER = {"dead": 20, "one_class": 1, "collapse": 3}  # batches, for collapse looks, in a row
-STOP_AFTER = {"dead": 1000, "one_class": 100, "collapse": 100}
+WARN_AFTER = {"dead": 20, "one_class": 1, "collapse": 3, "rank": 1}  # batches, looks for collapse, epochs for rank
+STOP_AFTER = {"dead": 1000, "one_class": 100, "collapse": 100, "rank": 10}
 REMEDIES = {
     "dead": "no batch gives anything to learn: use --miner batch_hard, a larger --margin or a larger --batch",
     "one_class": "batches hold one class, so there are no negatives: lower --per-class or raise --batch",
+    "rank": "the embeddings lie on a line: use --miner semi_hard, a lower --rate, or another seed",
     "collapse": "the embeddings fall into one point: use --miner semi_hard, a lower --rate, or another seed",
 }
 
