@@ -25,9 +25,7 @@ def print_comparison(plan: Plan, rows: list[Row], failures: dict[str, str]) -> N
     console = screen()
     reference = plan.losses[0]
     columns = [name for name in COLUMNS if console.width >= WIDE or name in NARROW]
-    table = new_table(
-        title(plan), "figure", *(COLUMNS[name] for name in columns), f"Recall@1 − {reference}'s", "by seed"
-    )
+    table = new_table(title(plan), "figure", *(COLUMNS[name] for name in columns), f"Recall@1 − {reference}'s", "seeds")
     table.columns[0].header = "loss"
     before = None
     for row in rows:
@@ -56,7 +54,7 @@ def figure(row: Row, name: str) -> str:
     if mean is None:
         return "–"
     scale, digits = {"convergence_epoch": (1, 1), "silhouette": (1, 3)}.get(name, (100, 2))
-    around = "" if spread is None or spread == 0 else f" ± {scale * spread:.{digits}f}"
+    around = "" if not spread or name == "silhouette" else f" ± {scale * spread:.{digits}f}"
     return f"{scale * mean:.{digits}f}{around}"
 
 
