@@ -15,7 +15,7 @@ from shadowmetric.bench.evaluation_plan import (
 from shadowmetric.bench.plan import check_sizes
 from shadowmetric.checks import check_choice
 from shadowmetric.cli.bench_settings import File, Names, Sizes, check_timeout, csv_path
-from shadowmetric.cli.mistake import Mistake
+from shadowmetric.mistakes import Mistake
 
 ROWS = (60_000,)
 DIMS = (64,)

@@ -20,7 +20,7 @@ from shadowmetric.bench.plan import (
 )
 from shadowmetric.checks import check_choice
 from shadowmetric.cli.bench_settings import File, Flag, Names, Sizes, check_timeout, csv_path
-from shadowmetric.cli.mistake import Mistake
+from shadowmetric.mistakes import Mistake
 
 
 @Parameter(name="*")

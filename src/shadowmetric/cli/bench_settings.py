@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from shadowmetric.cli.mistake import Mistake
+from shadowmetric.mistakes import Mistake
 
 Sizes = Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative="", show_default=False)]
 Names = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="", show_default=False)]

@@ -7,7 +7,7 @@ is such a file.
 from collections.abc import Sequence
 from pathlib import Path
 
-from shadowmetric.cli.mistake import Mistake
+from shadowmetric.mistakes import Mistake
 
 CONFIG_HELP = "Options can also stand in a file, --config FILE.yaml; the command line overrides it."
 

@@ -10,10 +10,10 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from shadowmetric.cli.mistake import Mistake
 from shadowmetric.data.adding import Added, add_archives, check_space, counts_of
 from shadowmetric.data.dataset import DataMistake, Reader
 from shadowmetric.evaluation.progress import Bar
+from shadowmetric.mistakes import Mistake
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Root = Annotated[Path | None, Parameter(show_default=False)]

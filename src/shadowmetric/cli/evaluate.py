@@ -6,10 +6,10 @@ from pathlib import Path
 
 from shadowmetric.cli.evaluate_input import Evaluated, what_to_evaluate
 from shadowmetric.cli.evaluate_settings import EvaluateSettings, File, check, check_out, spelt, write
-from shadowmetric.cli.mistake import Mistake
 from shadowmetric.evaluation import Interval, Scores
 from shadowmetric.evaluation import evaluate as scores_of
 from shadowmetric.evaluation.progress import Bar
+from shadowmetric.mistakes import Mistake
 
 USAGE = "Usage: shadowmetric evaluate RUN | EMBEDDINGS [LABELS] [OPTIONS]"
 EXAMPLES = """\

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shadowmetric.cli.mistake import Mistake
 from shadowmetric.data.arrays import LabelledRows, is_npz, keys_of, numbered, read_set
+from shadowmetric.mistakes import Mistake
 
 
 class Evaluated(NamedTuple):

@@ -1,10 +1,10 @@
 """An evaluation as JSON: figures by the names of `Scores`, classes by the names of the files, null for no value."""
 
-import math
 from typing import Any
 
 from shadowmetric.cli.evaluate_input import Evaluated
 from shadowmetric.evaluation import Interval, Scores
+from shadowmetric.training.files import without_nan
 
 
 def as_json(
@@ -50,12 +50,3 @@ def hard_query(what: Evaluated, query: dict[str, Any]) -> dict[str, Any]:
             nearest["nearest_name"] = what.neighbour_name(query["nearest"])
     names = {"name": what.row_name(query["row"])} if what.row_names else {}
     return named(what, query) | nearest | names
-
-
-def without_nan(value: Any) -> Any:
-    """Return the same with None for NaN and infinity, which JSON does not have."""
-    if isinstance(value, dict):
-        return {key: without_nan(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_nan(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
