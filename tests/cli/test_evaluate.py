@@ -461,7 +461,10 @@ def test_control_c_is_one_line_and_exit_code_130(capsys, folder, monkeypatch):
 @pytest.mark.parametrize(
     ("tokens", "sentence"),
     [
-        ("", "no embeddings were named; give their file before the options, such as embeddings.npy."),
+        (
+            "",
+            "no run or embeddings were named; give a run's folder or a file before the options, such as embeddings.npy.",
+        ),
         ("e.npy", "e.npy holds no labels; name the file of its labels after it."),
         ("missing.npy l.npy", "missing.npy does not exist; give a .npy or .npz file."),
         (
@@ -550,7 +553,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(capsys, folder, tokens, sente
 
 def test_help_names_every_option_and_ends_with_examples(capsys):
     out = printed(capsys, "--help")
-    assert out.startswith("Usage: shadowmetric evaluate EMBEDDINGS [LABELS] [OPTIONS]")
+    assert out.startswith("Usage: shadowmetric evaluate RUN | EMBEDDINGS [LABELS] [OPTIONS]")
     for option in command.EvaluateSettings.__dataclass_fields__:
         assert f"--{option.replace('_', '-')}" in out
     assert "shadowmetric evaluate e.npy l.npy" in out[out.index("Examples") :]
