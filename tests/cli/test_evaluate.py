@@ -463,7 +463,8 @@ def test_control_c_is_one_line_and_exit_code_130(capsys, folder, monkeypatch):
     [
         (
             "",
-            "no run or embeddings were named; give a run's folder or a file before the options, such as embeddings.npy.",
+            "no run or embeddings were named; give a run's folder or a file before the options, "
+            "such as embeddings.npy.",
         ),
         ("e.npy", "e.npy holds no labels; name the file of its labels after it."),
         ("missing.npy l.npy", "missing.npy does not exist; give a .npy or .npz file."),
