@@ -57,7 +57,7 @@ def test_classes_are_held_out_as_a_whole(labels, share, seed):
 
 @given(LABELS, SHARES, SEEDS)
 def test_of_each_class_the_share_is_held_out_to_the_nearest_picture(labels, share, seed):
-    stay, held = part_images(labels, share, seed=seed)
+    stay, held = part_images(labels, share, seed=seed, least=2)
     check_parts(stay, held, len(labels))
     counts, holding = Counter(labels.tolist()), Counter(labels[held].tolist())
     for label, count in counts.items():
@@ -65,7 +65,7 @@ def test_of_each_class_the_share_is_held_out_to_the_nearest_picture(labels, shar
             assert holding[label] == 0
         else:
             assert holding[label] == min(max(2, round(share * count)), count - 2)
-    again = part_images(labels, share, seed=seed, groups=None)
+    again = part_images(labels, share, seed=seed, groups=None, least=2)
     assert np.array_equal(held, again[1])
 
 
@@ -82,7 +82,7 @@ def test_groups_are_never_parted(made, share, seed):
 @given(grouped(), SHARES, SEEDS)
 def test_groups_fill_the_share_of_a_class_as_far_as_they_fit(made, share, seed):
     labels, groups = made
-    held = set(groups[part_images(labels, share, seed=seed, groups=groups)[1]].tolist())
+    held = set(groups[part_images(labels, share, seed=seed, groups=groups, least=2)[1]].tolist())
     class_of, sizes = majority(labels, groups), Counter(groups.tolist())
     for label in set(class_of.values()):
         members = [group for group in class_of if class_of[group] == label]
@@ -98,12 +98,19 @@ def test_a_mixed_group_counts_for_the_class_that_most_of_it_has():
     """Group 1 is of class 0, so class 1 has group 2 alone, which stays."""
     labels, groups = np.array([0, 0, 0, 0, 0, 1, 1, 1]), np.array([0, 0, 1, 1, 1, 1, 2, 2])
     for seed in range(20):
-        held = set(groups[part_images(labels, 0.5, seed=seed, groups=groups)[1]].tolist())
+        held = set(groups[part_images(labels, 0.5, seed=seed, groups=groups, least=2)[1]].tolist())
         assert held == {0}
     tie = np.array([1, 0, 1, 1, 1, 1])  # group 5 has one of each: the smaller label has it, and no other group
     for seed in range(20):
         held = part_images(tie, 0.5, seed=seed, groups=np.array([5, 5, 6, 6, 7, 7]))[1].tolist()
         assert held in ([2, 3], [4, 5])
+
+
+@given(LABELS, SHARES, SEEDS)
+def test_by_default_one_image_is_enough_on_either_side(labels, share, seed):
+    held = Counter(labels[part_images(labels, share, seed=seed)[1]].tolist())
+    for label, count in Counter(labels.tolist()).items():
+        assert held[label] == min(max(1, round(share * count)), count - 1)
 
 
 def test_one_large_group_does_not_take_its_class():

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-LEAST = 2  # images of a class on either side: one alone has no positive
-
 
 def part_classes(labels: np.ndarray, share: float, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Hold out whole classes: the share of them, drawn by the seed, at least one and not all."""
@@ -23,11 +21,16 @@ def part_classes(labels: np.ndarray, share: float, *, seed: int = 0) -> tuple[np
 
 
 def part_images(
-    labels: np.ndarray, share: float, *, seed: int = 0, groups: np.ndarray | Sequence[int] | None = None
+    labels: np.ndarray,
+    share: float,
+    *,
+    seed: int = 0,
+    groups: np.ndarray | Sequence[int] | None = None,
+    least: int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Hold out the share of each class, drawn by the seed: at least two of its images, or none.
+    """Hold out the share of each class, drawn by the seed: at least `least` of its images, or none.
 
-    A class keeps two images at least, so that it can still be trained on. A group counts for the class that most of
+    As many stay, at least: an image alone has no positive, which takes two. A group counts for the class that most of
     its images have, and goes as a whole; one that would lead beyond the share is passed over.
     """
     check_share(share)
@@ -40,8 +43,8 @@ def part_images(
     for place in range(len(classes)):
         members = random.permutation(np.flatnonzero(class_of_unit == place))
         total = int(sizes[members].sum())
-        chosen = _up_to(sizes[members], min(max(LEAST, round(share * total)), total - LEAST))
-        if sizes[members][chosen].sum() >= LEAST:
+        chosen = _up_to(sizes[members], min(max(least, round(share * total)), total - least))
+        if sizes[members][chosen].sum() >= least:
             held_units[members[chosen]] = True
     held = held_units[units]
     return np.flatnonzero(~held), np.flatnonzero(held)

@@ -91,7 +91,7 @@ def parted(dataset: Dataset, settings: TrainSettings) -> tuple[Split, Split | No
         kept, held = part_classes(train.labels, settings.validation, seed=settings.seed)
         what = f"{len(np.unique(train.labels[held]))} of the {classes} training classes ({len(held):,} images)"
     else:
-        kept, held = part_images(train.labels, settings.validation, seed=settings.seed, groups=train.groups)
+        kept, held = part_images(train.labels, settings.validation, seed=settings.seed, groups=train.groups, least=2)
         what = f"{len(held):,} of the {len(train):,} training images, so many of each class"
         if dataset.kind == ZERO_SHOT:
             what += f" (whole classes only where there are {LEAST_CLASSES} or more)"
