@@ -16,15 +16,14 @@ COLUMNS = {
     "convergence_epoch": "plateau",
 }
 
-NARROW = ("recall_at_1", "map_at_r")  # the columns of a narrow screen
-WIDE = 110  # characters
+LEAST_WIDTH = {"silhouette": 110, "accuracy": 120, "convergence_epoch": 136}  # characters, to show a column
 
 
 def print_comparison(plan: Plan, rows: list[Row], failures: dict[str, str]) -> None:
     """Print the table, what follows from it, and where the runs are."""
     console = screen()
     reference = plan.losses[0]
-    columns = [name for name in COLUMNS if console.width >= WIDE or name in NARROW]
+    columns = [name for name in COLUMNS if console.width >= LEAST_WIDTH.get(name, 0)]
     table = new_table(title(plan), "figure", *(COLUMNS[name] for name in columns), f"Recall@1 − {reference}'s", "seeds")
     table.columns[0].header = "loss"
     before = None
