@@ -108,6 +108,26 @@ def check_batch(
     return labels, check_labels(reference_labels, references, other_labels, other)
 
 
+def check_anchors_at(
+    anchors_at: int | None, labels: Tensor, reference_labels: Tensor | None, *, debug: bool = False
+) -> None:
+    """Refuse a place at which the batch can't be among the references."""
+    if anchors_at is None:
+        return
+    if reference_labels is None:
+        raise ValueError(f"anchors_at is {anchors_at!r} without references; it is the batch's place among them.")
+    last = len(reference_labels) - len(labels)
+    if isinstance(anchors_at, bool) or not isinstance(anchors_at, int) or not 0 <= anchors_at <= last:
+        raise ValueError(
+            f"anchors_at is {anchors_at!r}; {len(labels)} rows among {len(reference_labels)} references start at "
+            f"0 to {last}."
+        )
+    if debug or labels.device.type == "cpu":
+        there = reference_labels[anchors_at : anchors_at + len(labels)]
+        if not torch.equal(there, labels):
+            raise ValueError(f"anchors_at is {anchors_at}, but the references there have other labels than the batch.")
+
+
 def check_triplets(
     triplets: object, anchors: int, others: int, device: torch.device, *, debug: bool = False
 ) -> Triplets:

@@ -14,20 +14,21 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import softplus
 
-from shadowmetric.checks import check_batch, check_triplets
-from shadowmetric.losses.row_loss import masked_log_sum_exp, mean_of
+from shadowmetric.checks import check_triplets
+from shadowmetric.losses.row_loss import masked_log_sum_exp
+from shadowmetric.losses.sums import SummedLoss, Sums, mean_of
+from shadowmetric.mining.given import Given
 from shadowmetric.mining.pairs import LabelPairs
 from shadowmetric.ops.pair_dots import pair_dots
 from shadowmetric.ops.row_lengths import row_lengths
 from shadowmetric.ops.row_stream import Term, row_stream
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
-from shadowmetric.types import Scalar
 
 
-class AngularLoss(nn.Module):
+class AngularLoss(SummedLoss):
     """Angular loss of a batch. degrees: the bound on the angle, 36 to 55 in the paper."""
 
     def __init__(
@@ -39,21 +40,11 @@ class AngularLoss(nn.Module):
         self.degrees, self.normalize = float(degrees), normalize
         self.scratch_bytes, self.debug = scratch_bytes, debug
 
-    def forward(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        triplets: Sequence[Tensor] | None = None,
-        *,
-        references: Tensor | None = None,
-        reference_labels: Tensor | None = None,
-    ) -> Scalar:
-        """Return the loss of all positive pairs, or of given triplets; 0 with a graph if there are none."""
-        labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
-        others = embeddings if references is None else references
+    def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
+        """Return the sums of a mean over all positive pairs, or over given triplets."""
+        embeddings, references, others = given.embeddings, given.references, given.others
         if triplets is None:
-            pairs = LabelPairs(embeddings, labels, references, reference_labels)
-            return mean_of(self._pair_values(embeddings, others, pairs))
+            return mean_of(self._pair_values(embeddings, others, LabelPairs(given)))
         anchor, positive, negative = check_triplets(
             triplets, len(embeddings), len(others), embeddings.device, debug=self.debug
         )

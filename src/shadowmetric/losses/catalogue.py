@@ -7,7 +7,7 @@ controls, not methods. On unit rows Shadow at margin m is half the squared Tripl
     double_shadow      Shadow times 2: exactly that Triplet, so whatever differs between the two is rounding
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -18,14 +18,16 @@ from shadowmetric.losses.angular_triplet import AngularTripletLoss
 from shadowmetric.losses.arc_face import ArcFaceLoss
 from shadowmetric.losses.contrastive import ContrastiveLoss
 from shadowmetric.losses.lifted_structure import LiftedStructureLoss
-from shadowmetric.losses.mined import MINERS, MinedLoss
+from shadowmetric.losses.mined import MINERS
 from shadowmetric.losses.multi_similarity import MultiSimilarityLoss
 from shadowmetric.losses.n_pair import NPairLoss
 from shadowmetric.losses.ranked_list import RankedListLoss
 from shadowmetric.losses.shadow import ShadowLoss
 from shadowmetric.losses.soft_margin_triplet import SoftMarginTripletLoss
 from shadowmetric.losses.soft_triple import SoftTripleLoss
+from shadowmetric.losses.sums import Sums
 from shadowmetric.losses.triplet import TripletLoss
+from shadowmetric.mining.given import Given
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Miner
 
@@ -39,17 +41,13 @@ class LossChoice(NamedTuple):
     dim: int
 
 
-class DoubleShadow(nn.Module):
+class DoubleShadow(ShadowLoss):
     """Twice the Shadow loss."""
 
-    def __init__(self, loss: MinedLoss):
-        super().__init__()
-        self.loss = loss
-        self.miner = loss.miner
-
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """Return twice the loss of a batch."""
-        return 2 * self.loss(embeddings, labels)
+    def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
+        """Return the sums of twice the loss."""
+        totals, counts = super().sums_of_given(given, triplets)
+        return Sums(2 * totals, counts)
 
 
 def _mined_at(choice: LossChoice) -> Miner:
@@ -70,7 +68,7 @@ LOSSES: dict[str, Callable[[LossChoice], nn.Module]] = {
     "ranked_list": lambda choice: RankedListLoss(),
     "arc_face": lambda choice: ArcFaceLoss(choice.classes, choice.dim),
     "triplet_control": lambda choice: TripletLoss(2 * choice.margin, miner=_mined_at(choice)),
-    "double_shadow": lambda choice: DoubleShadow(ShadowLoss(choice.margin, miner=choice.miner)),
+    "double_shadow": lambda choice: DoubleShadow(choice.margin, miner=choice.miner),
 }
 PAPER_LOSSES = ("shadow", "triplet", "soft_margin_triplet", "angular_triplet", "soft_triple", "multi_similarity")
 CONTROLS = ("triplet_control", "double_shadow")

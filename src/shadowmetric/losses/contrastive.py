@@ -15,10 +15,10 @@ from torch import Tensor
 
 from shadowmetric.checks import check_choice, check_margin
 from shadowmetric.losses.distances import distance, squared_distance
-from shadowmetric.losses.mined import REDUCTIONS, Totals, reduce_totals
+from shadowmetric.losses.mined import REDUCTIONS, Totals, reduced
 from shadowmetric.losses.row_loss import Batch, RowLoss
+from shadowmetric.losses.sums import Sums, joined
 from shadowmetric.mining.pairs import Masks
-from shadowmetric.types import Scalar
 
 
 class ContrastiveLoss(RowLoss):
@@ -32,8 +32,8 @@ class ContrastiveLoss(RowLoss):
         self.squared = squared
         self.reduction = check_choice(reduction, REDUCTIONS, "reduction")
 
-    def batch_loss(self, batch: Batch) -> Scalar:
-        """Return the reduced positive pairs plus the reduced negative pairs."""
+    def batch_sums(self, batch: Batch) -> Sums:
+        """Return the sums of positive pairs, and those of negative ones."""
 
         def reduce(masks: Masks, similarity: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
             apart = distance(similarity, length, other_length)
@@ -48,4 +48,4 @@ class ContrastiveLoss(RowLoss):
 
         totals = batch.rows(reduce, outputs=6, temporaries=16.0).sum(0)
         positive, negative = Totals(*totals[:3]), Totals(*totals[3:])
-        return reduce_totals(positive, self.reduction) + reduce_totals(negative, self.reduction)
+        return joined(reduced(positive, self.reduction), reduced(negative, self.reduction))

@@ -18,8 +18,8 @@ from torch import Tensor
 from shadowmetric.checks import check_margin
 from shadowmetric.losses.distances import distance
 from shadowmetric.losses.row_loss import Batch, RowLoss, masked_log_sum_exp
+from shadowmetric.losses.sums import Sums, sums_of
 from shadowmetric.mining.pairs import Masks
-from shadowmetric.types import Scalar
 
 
 class LiftedStructureLoss(RowLoss):
@@ -34,15 +34,15 @@ class LiftedStructureLoss(RowLoss):
         super().__init__(**settings)
         self.margin = check_margin(margin)
 
-    def batch_loss(self, batch: Batch) -> Scalar:
-        """Return the mean over positive pairs."""
+    def batch_sums(self, batch: Batch) -> Sums:
+        """Return the sums of a mean over positive pairs."""
         crowd = self._crowd(batch)
         other_crowd = crowd if batch.references is None else self._crowd(batch.of_references())
         anchor, positive, compared = batch.positives()
         some = torch.isfinite(crowd.detach())[anchor] | torch.isfinite(other_crowd.detach())[positive]
         both = torch.logaddexp(crowd[anchor[some]], other_crowd[positive[some]])
         lifted = both + distance(*compared)[some]
-        return torch.relu(lifted).square().sum() / 2 / max(len(anchor), 1)
+        return sums_of((torch.relu(lifted).square().sum() / 2, len(anchor)))
 
     def _crowd(self, batch: Batch) -> Tensor:
         """Return L of each row."""

@@ -14,19 +14,21 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypedDict
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from shadowmetric.checks import check_batch, check_choice, check_margin, check_scratch, check_triplets
+from shadowmetric.checks import check_choice, check_margin, check_scratch, check_triplets
 from shadowmetric.losses.distances import compared, squared_distance
+from shadowmetric.losses.sums import SummedLoss, Sums, sums_of
 from shadowmetric.mining import AllMiner, BatchHardMiner, HardMiner, SemiHardMiner
 from shadowmetric.mining.classes import group_by_class, partner_columns
+from shadowmetric.mining.given import Given, GivenMiner
 from shadowmetric.mining.pairs import LabelPairs
 from shadowmetric.mining.window import upper_end
 from shadowmetric.ops.pair_dots import pair_dots
 from shadowmetric.ops.row_lengths import row_lengths
 from shadowmetric.ops.row_stream import Term, row_stream
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
-from shadowmetric.types import Embeddings, Labels, Miner, References, Scalar, Triplets, TripletValues
+from shadowmetric.types import Embeddings, Miner, References, Triplets, TripletValues
 
 Measure = Callable[[Tensor, Tensor, Tensor], Tensor]
 Hinge = Callable[[Tensor, Tensor], Tensor]
@@ -87,20 +89,18 @@ def triplet_values(
 
 
 def all_triplet_totals(
-    embeddings: Embeddings,
-    labels: Labels,
+    given: Given,
     miner: AllMiner | SemiHardMiner,
     measure: Measure,
     hinge: Hinge,
     *,
     normalize: bool = True,
-    references: References | None = None,
-    reference_labels: Tensor | None = None,
     scratch_bytes: int = SCRATCH_BYTES,
 ) -> Totals:
     """Return the totals over every triplet the miner would list, without the list."""
-    pairs = LabelPairs(embeddings, labels, references, reference_labels)
-    classes = group_by_class(labels, reference_labels)
+    embeddings, references = given.embeddings, given.references
+    pairs = LabelPairs(given)
+    classes = group_by_class(given.labels, given.reference_labels)
     place = torch.argsort(classes.order)  # where each batch row stands in the arrangement
     partners = classes.partners[place].tolist()
     length = row_lengths(embeddings)
@@ -133,7 +133,7 @@ def all_triplet_totals(
 
     rows = row_stream(
         embeddings,
-        embeddings if references is None else references,
+        given.others,
         length,
         length if references is None else row_lengths(references),
         terms,
@@ -144,7 +144,7 @@ def all_triplet_totals(
     return Totals(*rows.sum(0))
 
 
-class MinedLoss(nn.Module):
+class MinedLoss(SummedLoss):
     """A loss of triplets: settings, mining and reduction. Subclasses give `measure` and `hinge`.
 
     margin: in the unit of what the loss compares; its `repr` says which.
@@ -179,7 +179,7 @@ class MinedLoss(nn.Module):
         self.normalize = normalize
         self.reduction = check_choice(reduction, REDUCTIONS, "reduction")
         self.scratch_bytes = check_scratch(scratch_bytes)
-        self.debug = debug
+        self.debug = debug or getattr(self.miner, "debug", False)
 
     def measure(self, dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
         """Return what is compared, from dot products and lengths."""
@@ -189,50 +189,35 @@ class MinedLoss(nn.Module):
         """Return the value of triplets from what was measured."""
         raise NotImplementedError
 
-    def forward(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        triplets: Sequence[Tensor] | None = None,
-        *,
-        references: Tensor | None = None,
-        reference_labels: Tensor | None = None,
-    ) -> Scalar:
-        """Return the loss of a batch, of its own mining or of given triplets; 0 with a graph if there are none."""
-        labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
+    def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
+        """Return the sums over the triplets of its own mining, or over given ones."""
         if triplets is None and exhaustive(self.miner):
-            return reduce_totals(
-                all_triplet_totals(
-                    embeddings,
-                    labels,
-                    self.miner,  # pyright: ignore[reportArgumentType]
-                    self.measure,
-                    self.hinge,
-                    normalize=self.normalize,
-                    references=references,
-                    reference_labels=reference_labels,
-                    scratch_bytes=self.scratch_bytes,
-                ),
-                self.reduction,
+            totals = all_triplet_totals(
+                given,
+                self.miner,  # pyright: ignore[reportArgumentType]
+                self.measure,
+                self.hinge,
+                normalize=self.normalize,
+                scratch_bytes=self.scratch_bytes,
             )
+            return reduced(totals, self.reduction)
         squared = None
         if triplets is None and isinstance(self.miner, SemiHardMiner):
-            mined = self.miner.mine(embeddings, labels, references, reference_labels)
+            mined = self.miner.mine(given)
             triplets, squared = mined.triplets, mined.squared if self.miner.normalize else None
         elif triplets is None:
-            triplets = mine(self.miner, embeddings, labels, references, reference_labels)
-        others = len(embeddings) if references is None else len(references)
-        checked = check_triplets(triplets, len(embeddings), others, embeddings.device, debug=self.debug)
+            triplets = mine(self.miner, given)
+        embeddings, device = given.embeddings, given.embeddings.device
         values = triplet_values(
             embeddings,
-            checked,
+            check_triplets(triplets, len(embeddings), len(given.others), device, debug=self.debug),
             self.measure,
             self.hinge,
             normalize=self.normalize,
-            references=references,
+            references=given.references,
             squared=squared,
         )
-        return reduce_values(values, self.reduction)
+        return reduced(totals_of(values), self.reduction)
 
     def extra_repr(self) -> str:
         """Say the settings, and the unit of the margin."""
@@ -246,28 +231,30 @@ def exhaustive(miner: Miner) -> bool:
     return isinstance(miner, AllMiner) or (isinstance(miner, SemiHardMiner) and miner.negatives == "all")
 
 
-def mine(
-    miner: Miner, embeddings: Tensor, labels: Tensor, references: Tensor | None, reference_labels: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Call a miner, ours or another library's, on detached rows."""
+def mine(miner: Miner, given: Given) -> Sequence[Tensor]:
+    """Call a miner, ours or another library's; the latter may pair an anchor with itself, which is left out."""
+    if isinstance(miner, GivenMiner):
+        return miner.choose(given)
+    embeddings, labels, references, reference_labels, anchors_at = given
     if references is None:
         return miner(embeddings.detach(), labels)
-    return miner(embeddings.detach(), labels, references.detach(), reference_labels)
+    found = miner(embeddings.detach(), labels, references.detach(), reference_labels)
+    if anchors_at is None:
+        return found
+    other = found[1] != found[0] + anchors_at
+    return [numbers[other] for numbers in found]
 
 
-def reduce_values(values: TripletValues, reduction: str) -> Scalar:
-    """Return the mean, sum or mean of what is above zero; 0 with a graph if there is nothing."""
-    check_choice(reduction, REDUCTIONS, "reduction")
-    above_zero = (values > 0).sum() if reduction == "mean_nonzero" else values.new_zeros(())
-    return reduce_totals(Totals(values.sum(), values.new_full((), len(values)), above_zero), reduction)
+def totals_of(values: TripletValues) -> Totals:
+    """Return the totals of a list of values."""
+    return Totals(values.sum(), values.new_full((), len(values)), (values > 0).sum())
 
 
-def reduce_totals(totals: Totals, reduction: str) -> Scalar:
-    """Return the mean, sum or mean of what is above zero from totals."""
+def reduced(totals: Totals, reduction: str) -> Sums:
+    """Return the sums of the mean, sum or mean of what is above zero."""
     if reduction == "sum":
-        return totals.total
-    count = totals.triplets if reduction == "mean" else totals.above_zero
-    return totals.total / count.detach().clamp_min(1)
+        return sums_of((totals.total, 0))
+    return sums_of((totals.total, totals.triplets if reduction == "mean" else totals.above_zero))
 
 
 @torch.no_grad()

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from shadowmetric.checks import check_margin, check_number
 from shadowmetric.losses.row_loss import Batch, RowLoss, masked_log_sum_exp
+from shadowmetric.losses.sums import Sums, mean_of
 from shadowmetric.mining.pairs import Masks, TripletPairs
-from shadowmetric.types import Scalar
 
 
 def multi_similarity_rows(
@@ -48,8 +48,8 @@ class MultiSimilarityLoss(RowLoss):
         self.alpha, self.beta = check_margin(alpha, name="alpha"), check_margin(beta, name="beta")
         self.base, self.epsilon = check_number(base, "base"), check_number(epsilon, "epsilon")
 
-    def batch_loss(self, batch: Batch) -> Scalar:
-        """Return the sum over rows, divided by the batch."""
+    def batch_sums(self, batch: Batch) -> Sums:
+        """Return the sums of a mean over rows."""
         epsilon = None if isinstance(batch.pairs, TripletPairs) else self.epsilon
 
         def reduce(masks: Masks, similarity: Tensor, *_: Tensor) -> Tensor:
@@ -57,4 +57,4 @@ class MultiSimilarityLoss(RowLoss):
                 masks, similarity, alpha=self.alpha, beta=self.beta, base=self.base, epsilon=epsilon
             )[:, None]
 
-        return batch.rows(reduce, outputs=1, temporaries=16.0).mean()
+        return mean_of(batch.rows(reduce, outputs=1, temporaries=16.0)[:, 0])

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_margin, check_number
-from shadowmetric.losses.row_loss import Batch, RowLoss, masked_log_sum_exp, mean_of
+from shadowmetric.losses.row_loss import Batch, RowLoss, masked_log_sum_exp
+from shadowmetric.losses.sums import Sums, joined, mean_of
 from shadowmetric.mining.pairs import Masks
-from shadowmetric.types import Scalar
 
 
 class NPairLoss(RowLoss):
@@ -28,13 +28,13 @@ class NPairLoss(RowLoss):
         self.temperature = check_margin(temperature, name="temperature")
         self.l2_weight = check_number(l2_weight, "l2_weight")
 
-    def batch_loss(self, batch: Batch) -> Scalar:
-        """Return the mean over positive pairs."""
+    def batch_sums(self, batch: Batch) -> Sums:
+        """Return the sums of a mean over positive pairs, and of the mean squared length if it has a weight."""
 
         def reduce(masks: Masks, similarity: Tensor, *_: Tensor) -> Tensor:
             return masked_log_sum_exp(similarity / self.temperature, masks.negative)[:, None]
 
         crowd = batch.rows(reduce, outputs=1, temporaries=8.0)[:, 0]
         anchor, _, (similarity, _, _) = batch.positives()
-        value = mean_of(torch.nn.functional.softplus(crowd[anchor] - similarity / self.temperature))
-        return value + self.l2_weight * batch.length.square().mean() if self.l2_weight else value
+        pairs = mean_of(torch.nn.functional.softplus(crowd[anchor] - similarity / self.temperature))
+        return joined(pairs, mean_of(self.l2_weight * batch.length.square())) if self.l2_weight else pairs

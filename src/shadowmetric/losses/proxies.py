@@ -10,14 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.checks import check_batch, check_scratch
+from shadowmetric.checks import check_scratch
 from shadowmetric.losses.row_loss import said_settings
+from shadowmetric.losses.sums import SummedLoss, Sums, joined, mean_of, sums_of
+from shadowmetric.mining.given import Given
 from shadowmetric.ops.row_lengths import row_lengths
 from shadowmetric.ops.row_stream import Term, row_stream
 from shadowmetric.types import Scalar
 
 
-class ProxyLoss(nn.Module):
+class ProxyLoss(SummedLoss):
     """Mean over rows of a loss of the cosines with learnt centres. Subclasses give `row_losses`."""
 
     unit: str
@@ -48,26 +50,20 @@ class ProxyLoss(nn.Module):
         """Say the settings, and the unit of the margin."""
         return said_settings(self, self.unit)
 
-    def forward(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        triplets: Sequence[Tensor] | None = None,
-        *,
-        references: Tensor | None = None,
-        reference_labels: Tensor | None = None,
-    ) -> Scalar:
-        """Return the loss of a batch. References count as further rows of it."""
+    def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
+        """Return the sums of a mean over rows and of what the centres cost.
+
+        References count as further rows, but not where the batch is some of them: each row then counts once.
+        """
         if triplets is not None:
             raise ValueError(f"{type(self).__name__} compares rows with its centres; it takes no triplets.")
-        labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
-        value = self._mean(embeddings, labels, "embeddings")
-        if references is not None and reference_labels is not None:
-            rest = self._mean(references, reference_labels, "references")
-            value = (len(embeddings) * value + len(references) * rest) / (len(embeddings) + len(references))
-        return value + self.regulariser()
+        values = self._values(given.embeddings, given.labels, "embeddings")
+        if given.reference_labels is not None and given.anchors_at is None:
+            values = torch.cat([values, self._values(given.others, given.reference_labels, "references")])
+        rows = len(values)
+        return joined(mean_of(values), sums_of((rows * self.regulariser().to(values.dtype), rows)))
 
-    def _mean(self, rows: Tensor, labels: Tensor, name: str) -> Tensor:
+    def _values(self, rows: Tensor, labels: Tensor, name: str) -> Tensor:
         if rows.shape[1] != self.centers.shape[1]:
             raise ValueError(f"{name} has rows of {rows.shape[1]} numbers; the centres have {self.centers.shape[1]}.")
         if (self.debug or rows.device.type == "cpu") and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
@@ -81,7 +77,7 @@ class ProxyLoss(nn.Module):
 
             return [term]
 
-        values = row_stream(
+        return row_stream(
             rows,
             self.centers,
             row_lengths(rows),
@@ -89,8 +85,7 @@ class ProxyLoss(nn.Module):
             terms,
             temporaries=12.0,
             scratch_bytes=self.scratch_bytes,
-        )
-        return values.mean()
+        )[:, 0]
 
 
 def pick(rows: Tensor, columns: Tensor) -> Tensor:

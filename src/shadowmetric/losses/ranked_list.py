@@ -17,8 +17,8 @@ from torch import Tensor
 from shadowmetric.checks import check_margin, check_number
 from shadowmetric.losses.distances import distance
 from shadowmetric.losses.row_loss import Batch, RowLoss
+from shadowmetric.losses.sums import Sums, mean_of
 from shadowmetric.mining.pairs import Masks
-from shadowmetric.types import Scalar
 
 
 class RankedListLoss(RowLoss):
@@ -39,8 +39,8 @@ class RankedListLoss(RowLoss):
         self.alpha, self.margin = check_margin(alpha, name="alpha"), check_margin(margin)
         self.temperature, self.balance = check_number(temperature, "temperature"), check_number(balance, "balance")
 
-    def batch_loss(self, batch: Batch) -> Scalar:
-        """Return the mean over rows."""
+    def batch_sums(self, batch: Batch) -> Sums:
+        """Return the sums of a mean over rows."""
         inner = self.alpha - self.margin
 
         def reduce(masks: Masks, similarity: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
@@ -53,4 +53,4 @@ class RankedListLoss(RowLoss):
             push = (weight * torch.where(near, self.alpha - apart, 0.0)).sum(1)
             return ((1 - self.balance) * pull + self.balance * push)[:, None]
 
-        return batch.rows(reduce, outputs=1, temporaries=16.0).mean()
+        return mean_of(batch.rows(reduce, outputs=1, temporaries=16.0)[:, 0])

@@ -13,14 +13,15 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.checks import check_batch, check_scratch, check_triplets
+from shadowmetric.checks import check_scratch, check_triplets
 from shadowmetric.losses.distances import compared
+from shadowmetric.losses.sums import SummedLoss, Sums
+from shadowmetric.mining.given import Given
 from shadowmetric.mining.pairs import LabelPairs, Masks, Pairs, TripletPairs
 from shadowmetric.ops.pair_dots import pair_dots
 from shadowmetric.ops.row_lengths import row_lengths
 from shadowmetric.ops.row_stream import Term, row_stream
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
-from shadowmetric.types import Scalar
 
 Reduce = Callable[[Masks, Tensor, Tensor, Tensor], Tensor]
 """(masks, similarity (rows, references), length (rows, 1), other length (1, references)) -> (rows, outputs)."""
@@ -73,7 +74,7 @@ class Batch:
             raise ValueError(
                 "triplets and references together do not say which references are negatives of one another."
             )
-        pairs = LabelPairs(self.references, self.pairs.reference_labels, None, None)
+        pairs = LabelPairs(Given(self.references, self.pairs.reference_labels))
         return Batch(self.references, None, pairs, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
 
     def positives(self) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
@@ -87,8 +88,8 @@ class Batch:
         )
 
 
-class RowLoss(nn.Module):
-    """A loss over whole rows: settings and pairs. Subclasses give `batch_loss`."""
+class RowLoss(SummedLoss):
+    """A loss over whole rows: settings and pairs. Subclasses give `batch_sums`."""
 
     unit = ""
 
@@ -96,30 +97,20 @@ class RowLoss(nn.Module):
         super().__init__()
         self.normalize, self.scratch_bytes, self.debug = normalize, check_scratch(scratch_bytes), debug
 
-    def batch_loss(self, batch: Batch) -> Scalar:
-        """Return the loss of a batch."""
+    def batch_sums(self, batch: Batch) -> Sums:
+        """Return the sums over the anchors of a batch."""
         raise NotImplementedError
 
-    def forward(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        triplets: Sequence[Tensor] | None = None,
-        *,
-        references: Tensor | None = None,
-        reference_labels: Tensor | None = None,
-    ) -> Scalar:
-        """Return the loss of all pairs, or of the distinct pairs of given triplets; 0 with a graph if none."""
-        labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
+    def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
+        """Return the sums over all pairs, or over the distinct pairs of given triplets."""
+        embeddings, others = given.embeddings, len(given.others)
         if triplets is None:
-            pairs = LabelPairs(embeddings, labels, references, reference_labels)
+            pairs = LabelPairs(given)
         else:
-            others = len(embeddings) if references is None else len(references)
-            pairs = TripletPairs(
-                check_triplets(triplets, len(embeddings), others, embeddings.device, debug=self.debug), others
-            )
-        batch = Batch(embeddings, references, pairs, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
-        return self.batch_loss(batch)
+            checked = check_triplets(triplets, len(embeddings), others, embeddings.device, debug=self.debug)
+            pairs = TripletPairs(checked, others)
+        batch = Batch(embeddings, given.references, pairs, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
+        return self.batch_sums(batch)
 
     def extra_repr(self) -> str:
         """Say the settings, and the unit of the margin."""
@@ -136,8 +127,3 @@ def said_settings(loss: nn.Module, unit: str) -> str:
 def masked_log_sum_exp(values: Tensor, mask: Tensor) -> Tensor:
     """Return log of the sum of exp over the masked entries of each row; -inf where there are none."""
     return torch.logsumexp(torch.where(mask, values, float("-inf")), 1)
-
-
-def mean_of(values: Tensor) -> Scalar:
-    """Return the mean, or 0 with a graph if there is nothing."""
-    return values.sum() / max(len(values), 1)

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_margin, check_rows, check_triplets
-from shadowmetric.losses.mined import MinedLoss, reduce_values, triplet_values
+from shadowmetric.checks import check_choice, check_margin, check_rows, check_triplets
+from shadowmetric.losses.mined import REDUCTIONS, MinedLoss, reduced, totals_of, triplet_values
 from shadowmetric.ops.rows import SHORTEST_ROW, working_dtype
 from shadowmetric.types import Embeddings, References, Scalar
 
@@ -41,6 +41,7 @@ def shadow_loss(
     """Return the shadow loss of the triplets; zero, with a graph, if there are none."""
     check_rows(embeddings)
     check_margin(margin)
+    check_choice(reduction, REDUCTIONS, "reduction")
     others = embeddings if references is None else references
     triplets = check_triplets(triplets, len(embeddings), len(others), embeddings.device)
     values = triplet_values(
@@ -51,7 +52,7 @@ def shadow_loss(
         normalize=normalize,
         references=references,
     )
-    return reduce_values(values, reduction)
+    return reduced(totals_of(values), reduction).value()
 
 
 def shadow_loss_rows(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 0.2) -> Scalar:

@@ -9,8 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_batch
-from shadowmetric.mining.nearest import both_fingerprints
+from shadowmetric.mining.given import Given, GivenMiner
 from shadowmetric.mining.ordered import no_triplets, ordered
 from shadowmetric.types import Triplets
 
@@ -18,33 +17,26 @@ MOST_TRIPLETS = 2**30  # 24 GiB of row numbers
 
 
 @dataclass(frozen=True)
-class AllMiner:
+class AllMiner(GivenMiner):
     """Choose every triplet of a batch."""
 
     _: KW_ONLY
     debug: bool = field(default=False, repr=False)
 
     @torch.no_grad()
-    def __call__(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        references: Tensor | None = None,
-        reference_labels: Tensor | None = None,
-    ) -> Triplets:
-        """Return the triplets of a batch, or of a batch against references."""
-        labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
-        others = labels if reference_labels is None else reference_labels
-        prints = None if references is None else both_fingerprints(embeddings, references)
-        _check_count(labels, others, own=references is None)
+    def choose(self, given: Given) -> Triplets:
+        """Return the triplets of a checked batch."""
+        labels, names = given.labels, given.names()
+        others = labels if given.reference_labels is None else given.reference_labels
+        _check_count(labels, others, own=names is None)
         parts = [no_triplets(labels.device)]
         for anchor, label in enumerate(labels):
             same = others == label
             negative = (~same).nonzero()[:, 0]
-            if prints is None:
+            if names is None:
                 same[anchor] = False
             else:
-                same &= prints[1] != prints[0][anchor]
+                same &= names[1] != names[0][anchor]
             positive = same.nonzero()[:, 0]
             pairs = torch.cartesian_prod(positive, negative).view(-1, 2)
             parts.append(Triplets(torch.full_like(pairs[:, 0], anchor), pairs[:, 0], pairs[:, 1]))

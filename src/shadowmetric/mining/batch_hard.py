@@ -7,9 +7,9 @@ Memory: the scratch, and a few numbers per row, however large the classes are.
 from dataclasses import KW_ONLY, dataclass, field
 
 import torch
-from torch import Tensor
 
-from shadowmetric.checks import check_batch, check_scratch
+from shadowmetric.checks import check_scratch
+from shadowmetric.mining.given import Given, GivenMiner
 from shadowmetric.mining.nearest import Partners, Search
 from shadowmetric.mining.ordered import no_triplets, ordered
 from shadowmetric.ops.runs import NEVER
@@ -18,7 +18,7 @@ from shadowmetric.types import Triplets
 
 
 @dataclass(frozen=True)
-class BatchHardMiner:
+class BatchHardMiner(GivenMiner):
     """Choose for each anchor its farthest positive and its closest negative."""
 
     _: KW_ONLY
@@ -30,20 +30,11 @@ class BatchHardMiner:
         check_scratch(self.scratch_bytes)
 
     @torch.no_grad()
-    def __call__(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        references: Tensor | None = None,
-        reference_labels: Tensor | None = None,
-    ) -> Triplets:
-        """Return the triplets of a batch, or of a batch against references."""
-        labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
-        search = Search(
-            embeddings, labels, references, reference_labels, normalize=self.normalize, scratch_bytes=self.scratch_bytes
-        )
+    def choose(self, given: Given) -> Triplets:
+        """Return the triplets of a checked batch."""
+        search = Search(given, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
         if not search.possible:
-            return no_triplets(embeddings.device)
+            return no_triplets(given.labels.device)
         far = search.farthest_partner()
         (near,) = search.nearest()
         chosen = (far.distance > -NEVER) & (near.distance < NEVER)

@@ -9,9 +9,9 @@ row number. Memory: the scratch, and a few numbers per positive pair.
 from dataclasses import KW_ONLY, dataclass, field
 
 import torch
-from torch import Tensor
 
-from shadowmetric.checks import check_batch, check_scratch
+from shadowmetric.checks import check_scratch
+from shadowmetric.mining.given import Given, GivenMiner
 from shadowmetric.mining.nearest import Search, alive
 from shadowmetric.mining.ordered import no_triplets, ordered
 from shadowmetric.ops.runs import NEVER
@@ -20,7 +20,7 @@ from shadowmetric.types import Triplets
 
 
 @dataclass(frozen=True)
-class HardMiner:
+class HardMiner(GivenMiner):
     """Choose for each anchor its closest negative, and pair it with every positive."""
 
     _: KW_ONLY
@@ -32,20 +32,11 @@ class HardMiner:
         check_scratch(self.scratch_bytes)
 
     @torch.no_grad()
-    def __call__(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        references: Tensor | None = None,
-        reference_labels: Tensor | None = None,
-    ) -> Triplets:
-        """Return the triplets of a batch, or of a batch against references."""
-        labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
-        search = Search(
-            embeddings, labels, references, reference_labels, normalize=self.normalize, scratch_bytes=self.scratch_bytes
-        )
+    def choose(self, given: Given) -> Triplets:
+        """Return the triplets of a checked batch."""
+        search = Search(given, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
         if not search.possible:
-            return no_triplets(embeddings.device)
+            return no_triplets(given.labels.device)
         (near,) = search.nearest()
         found = near.distance < NEVER
         return ordered(

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from shadowmetric.mining.classes import Classes, group_by_class, partner_columns, rows_with_partner
+from shadowmetric.mining.given import Given
 from shadowmetric.ops.arg_min import Best, no_best, update_arg_min
 from shadowmetric.ops.nearest_beyond import BITS, NO_FLOOR, Nearest, nearest_beyond
-from shadowmetric.ops.rows import DistanceRows, squared_distance_rows, working_dtype
+from shadowmetric.ops.rows import DistanceRows, squared_distance_rows
 from shadowmetric.ops.runs import NEVER, exclude, rectangles
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, Block, similarity_blocks
 from shadowmetric.types import Triplets
@@ -34,21 +35,18 @@ class Search:
 
     def __init__(
         self,
-        embeddings: Tensor,
-        labels: Tensor,
-        references: Tensor | None,
-        reference_labels: Tensor | None,
+        given: Given,
         *,
         normalize: bool = True,
         scratch_bytes: int = SCRATCH_BYTES,
     ):
-        self.symmetric = references is None
+        self.symmetric = given.references is None
         self.scratch_bytes = scratch_bytes
-        self.rows = len(embeddings)
-        self.references = embeddings if references is None else references
-        self.classes: Classes = group_by_class(labels, reference_labels)
+        self.rows = len(given.embeddings)
+        self.references = given.others
+        self.classes: Classes = group_by_class(given.labels, given.reference_labels)
         left, right, offset, least = squared_distance_rows(
-            embeddings,
+            given.embeddings,
             self.references,
             order=self.classes.order,
             other_order=self.classes.reference_order,
@@ -56,7 +54,7 @@ class Search:
         )
         small = scratch_bytes // 7
         self.sides = DistanceRows(left.made_whole(small), right.made_whole(small), offset, least)
-        self.prints = None if references is None else both_fingerprints(embeddings, references)
+        self.names = given.names()
 
     @property
     def possible(self) -> bool:
@@ -124,13 +122,13 @@ class Search:
             kept = torch.full_like(block.values, NEVER)
             for rows, columns in rectangles(block, self.classes.runs):
                 kept[rows, columns] = -block.values[rows, columns]
-            if self.prints is None:
+            if self.names is None:
                 first, last = max(block.top, block.first), min(block.bottom, block.last)
                 itself = torch.arange(first, max(first, last), device=kept.device)
                 kept[itself - block.top, itself - block.first] = NEVER
             else:
-                own = self.prints[0][self.classes.order[block.top : block.bottom], None]
-                kept[own == self.prints[1][self.classes.reference_order[block.first : block.last]]] = NEVER
+                own = self.names[0][self.classes.order[block.top : block.bottom], None]
+                kept[own == self.names[1][self.classes.reference_order[block.first : block.last]]] = NEVER
             self._lower(best, block, kept)
         return Nearest(-best.value, best.rank)
 
@@ -164,9 +162,9 @@ class Search:
 
     def _without_self(self, pairs: list[Partners]) -> list[Partners]:
         """Move partners that are the row itself, found again among the references, beyond every distance."""
-        if self.prints is None:
+        if self.names is None:
             return pairs
-        own, others = self.prints
+        own, others = self.names
         for row, distance in pairs:
             itself = own[self.classes.order[: len(row)]] == others[row]
             distance[itself] = torch.iinfo(distance.dtype).max
@@ -176,26 +174,3 @@ class Search:
 def alive(pairs: Partners) -> Tensor:
     """Return which partners are not the row itself."""
     return pairs.distance < torch.iinfo(pairs.distance.dtype).max
-
-
-def both_fingerprints(embeddings: Tensor, references: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the fingerprints of a batch and of its references."""
-    dtype = working_dtype(embeddings.dtype, references.dtype)
-    return fingerprints(embeddings, dtype), fingerprints(references, dtype)
-
-
-def fingerprints(rows: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return an int64 for each row that equal rows share: 64 mixed bits, so that others practically never do.
-
-    dtype: the type in which rows of both sides are compared.
-    """
-    generator = torch.Generator().manual_seed(0)
-    factors = torch.randint(-(2**62), 2**62, (rows.shape[1],), generator=generator).to(rows.device) | 1
-    prints = torch.empty(len(rows), dtype=torch.int64, device=rows.device)
-    for start in range(0, len(rows), BAND_SIDE):
-        block = (rows[start : start + BAND_SIDE].detach().to(dtype) + 0.0).contiguous()  # -0 becomes 0
-        numbers = block.view(BITS[dtype]).long()
-        for shift, factor in ((32, -7046029254386353131), (29, -4658895280553007687)):
-            numbers = (numbers ^ (numbers >> shift)) * factor  # a sum alone would let two flipped signs cancel
-        prints[start : start + BAND_SIDE] = ((numbers ^ (numbers >> 32)) * factors).sum(1)
-    return prints

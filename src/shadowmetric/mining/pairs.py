@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.mining.classes import group_by_class, partner_columns, rows_with_partner
-from shadowmetric.mining.nearest import both_fingerprints
+from shadowmetric.mining.given import Given
 from shadowmetric.types import BlockMask, RowNumbers, Triplets
 
 
@@ -25,20 +25,20 @@ class Masks(NamedTuple):
 class LabelPairs:
     """The pairs that labels make."""
 
-    def __init__(self, embeddings: Tensor, labels: Tensor, references: Tensor | None, reference_labels: Tensor | None):
-        self.labels, self.reference_labels = labels, labels if reference_labels is None else reference_labels
-        self.others = reference_labels
-        self.prints = None if references is None else both_fingerprints(embeddings, references)
+    def __init__(self, given: Given):
+        self.labels, self.others = given.labels, given.reference_labels
+        self.reference_labels = self.labels if self.others is None else self.others
+        self.names = given.names()
 
     def masks(self, start: int, stop: int) -> Masks:
         """Return the masks of rows [start, stop)."""
         same = self.labels[start:stop, None] == self.reference_labels
         negative = ~same
-        if self.prints is None:
+        if self.names is None:
             row = torch.arange(stop - start, device=same.device)
             same[row, row + start] = False
         else:
-            same &= self.prints[0][start:stop, None] != self.prints[1]
+            same &= self.names[0][start:stop, None] != self.names[1]
         return Masks(same, negative)
 
     def positives(self) -> tuple[RowNumbers, RowNumbers]:
@@ -49,9 +49,9 @@ class LabelPairs:
             anchor.append(classes.order[:count])
             positive.append(classes.reference_order[partner_columns(classes, range(slot, slot + 1), slice(count))[0]])
         pairs = torch.cat(anchor), torch.cat(positive)
-        if self.prints is None:
+        if self.names is None:
             return pairs
-        other = self.prints[0][pairs[0]] != self.prints[1][pairs[1]]
+        other = self.names[0][pairs[0]] != self.names[1][pairs[1]]
         return pairs[0][other], pairs[1][other]
 
 

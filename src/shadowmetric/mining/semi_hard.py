@@ -20,7 +20,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_batch, check_choice, check_margin, check_scratch
+from shadowmetric.checks import check_choice, check_margin, check_scratch
+from shadowmetric.mining.given import Given, GivenMiner
 from shadowmetric.mining.nearest import Partners, Search, alive
 from shadowmetric.mining.ordered import joined, no_triplets, ordered, their_order
 from shadowmetric.mining.window import UNITS, upper_end, window_triplets
@@ -37,7 +38,7 @@ class Mined(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SemiHardMiner:
+class SemiHardMiner(GivenMiner):
     """Choose semi-hard triplets.
 
     margin: width of the window, in `unit`; infinite for no upper end.
@@ -69,32 +70,16 @@ class SemiHardMiner:
         if self.negatives == "all" and (self.fallback, self.positives) != ("drop", "every"):
             raise ValueError('negatives="all" goes with positives="every" and fallback="drop" only; choose another.')
 
-    def __call__(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        references: Tensor | None = None,
-        reference_labels: Tensor | None = None,
-    ) -> Triplets:
-        """Return the triplets of a batch, or of a batch against references."""
-        return self.mine(embeddings, labels, references, reference_labels).triplets
+    def choose(self, given: Given) -> Triplets:
+        """Return the triplets of a checked batch."""
+        return self.mine(given).triplets
 
     @torch.no_grad()
-    def mine(
-        self, embeddings: Tensor, labels: Tensor, references: Tensor | None, reference_labels: Tensor | None
-    ) -> Mined:
+    def mine(self, given: Given) -> Mined:
         """Return the triplets, with the squared distances that mining measured, where it did."""
-        labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=self.debug)
-        search = Search(
-            embeddings,
-            labels,
-            references,
-            reference_labels,
-            normalize=self.normalize,
-            scratch_bytes=self.scratch_bytes,
-        )
+        search = Search(given, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
         if not search.possible:
-            return Mined(no_triplets(embeddings.device), None)
+            return Mined(no_triplets(given.labels.device), None)
         partners = chosen_partners(search.partners(), self.positives)
         if self.negatives != "nearest":
             drawn = self.negatives == "random"

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from shadowmetric.losses.mined import exhaustive, mine
+from shadowmetric.mining.given import Given
 from shadowmetric.mistakes import Stopped
 from shadowmetric.types import Miner
 
@@ -67,7 +68,7 @@ def active_share(rows: Tensor, labels: Tensor, loss: nn.Module, pairs: int) -> f
     miner = getattr(loss, "miner", None)
     if not isinstance(miner, Miner) or exhaustive(miner):
         return None
-    anchor, positive, _ = mine(miner, rows, labels, None, None)
+    anchor, positive, _ = mine(miner, Given(rows, labels))
     return len(torch.unique(anchor * len(rows) + positive)) / max(pairs, 1)
 
 

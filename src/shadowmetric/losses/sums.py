@@ -1,0 +1,92 @@
+"""A loss as quotients of sums over anchors: what lets several processes compute it in parts.
+
+    loss = sum over k of total_k / max(count_k, 1)
+
+Each total and each count is a sum over anchors, so those of a batch are the sums over its parts. The mean over mined
+triplets has one quotient; contrastive has two, of positive and of negative pairs; a plain sum has a count of 0.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from shadowmetric.mining.given import Given, check_given
+from shadowmetric.types import Scalar
+
+
+class Sums(NamedTuple):
+    """Totals with a graph, and counts without one."""
+
+    totals: Tensor  # (parts,)
+    counts: Tensor  # (parts,)
+
+    def value(self) -> Scalar:
+        """Return the loss; 0 with a graph if there is nothing."""
+        return (self.totals / self.counts.clamp_min(1)).sum()
+
+
+def sums_of(*quotients: tuple[Tensor, Tensor | int]) -> Sums:
+    """Return the sums of (total, count) pairs."""
+    total = torch.stack([total for total, _ in quotients])
+    counts = [torch.as_tensor(count, dtype=total.dtype, device=total.device).detach() for _, count in quotients]
+    return Sums(total, torch.stack(counts))
+
+
+def joined(first: Sums, second: Sums) -> Sums:
+    """Return the sums of a loss that is the sum of two."""
+    return Sums(torch.cat([first.totals, second.totals]), torch.cat([first.counts, second.counts]))
+
+
+def mean_of(values: Tensor) -> Sums:
+    """Return the sums of a mean over values."""
+    return sums_of((values.sum(), len(values)))
+
+
+class SummedLoss(nn.Module):
+    """A loss of a batch. Subclasses give `sums_of_given`."""
+
+    debug: bool
+
+    def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
+        """Return the sums over the anchors of a checked batch."""
+        raise NotImplementedError
+
+    def sums(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        triplets: Sequence[Tensor] | None = None,
+        *,
+        references: Tensor | None = None,
+        reference_labels: Tensor | None = None,
+        anchors_at: int | None = None,
+    ) -> Sums:
+        """Return the loss as sums over anchors, so that parts of a batch can be added up."""
+        given = check_given(embeddings, labels, references, reference_labels, anchors_at, debug=self.debug)
+        return self.sums_of_given(given, triplets)
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        triplets: Sequence[Tensor] | None = None,
+        *,
+        references: Tensor | None = None,
+        reference_labels: Tensor | None = None,
+        anchors_at: int | None = None,
+    ) -> Scalar:
+        """Return the loss of a batch, of its own choice of pairs or of given triplets; 0 with a graph if none.
+
+        references, reference_labels: rows that anchors are compared with, instead of the batch itself.
+        anchors_at: the batch is the references' rows from this number on, so an anchor is not its own positive.
+        """
+        return self.sums(
+            embeddings,
+            labels,
+            triplets,
+            references=references,
+            reference_labels=reference_labels,
+            anchors_at=anchors_at,
+        ).value()

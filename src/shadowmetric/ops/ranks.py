@@ -1,0 +1,95 @@
+"""Several processes of torch.distributed: which rows each takes, and rows gathered from all, with a gradient.
+
+    share(10, rank, 3)     rows 0-3, 4-6, 7-9: consecutive, in rank order, as even as it goes
+    gathered(rows)         the rows of rank 0, then those of rank 1, ...: the same tensor on every rank
+
+Backward of `gathered`: each rank has a gradient of all rows, from what it computed with them. A row's gradient is the
+sum over the ranks, and goes to the rank that the row came from.
+
+Traffic of n rows of D numbers in R ranks: each rank receives (R - 1) / R n D numbers forward and as many backward.
+Without a process group everything is as with one rank, and nothing is sent. Memory: n x D numbers.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+class Ranks(NamedTuple):
+    """Which of how many processes this is."""
+
+    rank: int = 0
+    ranks: int = 1
+
+
+class Gathered(NamedTuple):
+    """The rows of all ranks, and the place of the first of one's own."""
+
+    rows: Tensor
+    first: int
+
+
+def ranks_here() -> Ranks:
+    """Return which of how many processes this is; 0 of 1 without a process group."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return Ranks()
+    return Ranks(dist.get_rank(), dist.get_world_size())
+
+
+def share(count: int, rank: int, ranks: int, multiple: int = 1) -> range:
+    """Return the consecutive rows of a rank; cut between groups of `multiple` rows if each rank then has some."""
+    multiple = multiple if -(-count // multiple) >= ranks else 1
+    groups = -(-count // multiple)
+    each, more = divmod(groups, ranks)
+    first = rank * each + min(rank, more)
+    last = first + each + (rank < more)
+    return range(min(first * multiple, count), min(last * multiple, count))
+
+
+def gathered(rows: Tensor) -> Gathered:
+    """Return the rows of all ranks in their order; each rank may have another number of them, but at least one."""
+    rank, ranks = ranks_here()
+    if ranks == 1:
+        return Gathered(rows, 0)
+    sizes = row_counts(len(rows), rows.device)
+    if 0 in sizes:
+        raise ValueError(f"rank {sizes.index(0)} has no rows; give each of the {ranks} ranks at least one.")
+    return Gathered(_Gather.apply(rows, sizes), sum(sizes[:rank]))  # pyright: ignore[reportArgumentType]
+
+
+def row_counts(rows: int, device: torch.device) -> list[int]:
+    """Return how many rows each rank has."""
+    found = torch.empty(ranks_here().ranks, dtype=torch.int64, device=device)
+    dist.all_gather_into_tensor(found, torch.tensor([rows], device=device))
+    return found.tolist()
+
+
+def summed(values: Tensor) -> Tensor:
+    """Return the sum over all ranks, without a gradient."""
+    if ranks_here().ranks == 1:
+        return values.detach()
+    total = values.detach().clone()
+    dist.all_reduce(total)
+    return total
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, sizes: list[int]) -> Tensor:
+        ctx.sizes = sizes
+        padded = rows.new_zeros(max(sizes), *rows.shape[1:])
+        padded[: len(rows)] = rows.detach()
+        found = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(found, padded)
+        return torch.cat([part[:size] for part, size in zip(found, sizes, strict=True)])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        (gradient,) = gradients
+        wide = gradient.to(torch.promote_types(gradient.dtype, torch.float32))  # half precision sums in float32
+        parts = [part.contiguous() for part in wide.split(ctx.sizes)]
+        own = torch.empty_like(parts[ranks_here().rank])
+        dist.reduce_scatter(own, parts)
+        return own.to(gradient.dtype), None
