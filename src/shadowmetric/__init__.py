@@ -4,10 +4,14 @@
     loss = sm.ShadowLoss(margin=0.2)           # unit rows and semi-hard mining
     loss(embeddings, labels).backward()        # no (batch, batch) tensor, ever
     sm.evaluate(embeddings, labels).map_at_r   # nor any (queries, gallery) one
+    sm.cached_backward(embedder, images, labels, loss, micro_batch=32)   # nor the activations of a whole batch
 
 Losses, miners and measures need torch alone; nothing else is imported here.
 """
 
+from shadowmetric.batches import CrossBatchMemory as CrossBatchMemory
+from shadowmetric.batches import GatheredLoss as GatheredLoss
+from shadowmetric.batches import cached_backward as cached_backward
 from shadowmetric.evaluation import Scores as Scores
 from shadowmetric.evaluation import convergence_epoch as convergence_epoch
 from shadowmetric.evaluation import evaluate as evaluate

@@ -25,6 +25,13 @@ def run(capsys, *words, code=0):
     return capsys.readouterr()
 
 
+def finish(plan, name, recalls):
+    """Write runs as if they had been trained; recalls: by seed."""
+    for seed, recall in recalls.items():
+        plan.run(name, seed).begin(plan.settings)
+        plan.run(name, seed).write_scores({"recall_at_1": recall, "notes": []})
+
+
 def row(name, kind, recalls, maps=(0.5, 0.5)):
     return Row(name, kind, {"recall_at_1": list(recalls), "map_at_r": list(maps), "silhouette": [0.1, 0.3]}, None, [])
 
@@ -82,3 +89,41 @@ def test_what_the_table_says_in_words(tmp_path):
     assert compare_table.figure(rows[0], "silhouette") == "0.200"
     assert compare_table.figure(rows[0], "accuracy") == "–"
     assert compare_table.difference(rows[0]) == "–"
+
+
+def test_controls_that_are_equal_in_every_seed_are_no_measure_of_noise(tmp_path):
+    plan = Plan(TrainSettings(), tmp_path, seeds=2)
+    rows = [row(name, "control", (0.90, 0.91)) for name in ("triplet_control", "double_shadow")]
+    found = " ".join(compare_table.sentences(plan, rows))
+    assert "the same Recall@1 in every seed: they say nothing about noise." in found
+    assert "0.00" not in found
+
+
+def test_noise_is_the_largest_difference_that_a_factor_makes_in_a_seed_of_both(tmp_path):
+    plan = Plan(TrainSettings(), tmp_path, losses=("triplet", "shadow"), seeds=4)
+    finish(plan, "shadow", {0: 0.825, 1: 0.821, 2: 0.811})
+    assert "noise of training" not in " ".join(compare_table.sentences(plan, []))
+    finish(plan, "double_shadow", {1: 0.803, 2: 0.816, 3: 0.500})
+    (found,) = [sentence for sentence in compare_table.sentences(plan, []) if "noise of training" in sentence]
+    assert "by up to 1.80 points of Recall@1 (seeds: 2): that is noise" in found
+    assert found.endswith("Smaller differences between losses mean nothing.")
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (TrainSettings(), None),
+        (TrainSettings(optimizer="adam", weight_decay=0.0), None),
+        (TrainSettings(optimizer="adam"), "adam adds weight decay to the gradient"),
+        (TrainSettings(recipe="paper"), "adam adds weight decay to the gradient"),
+        (TrainSettings(optimizer="sgd", weight_decay=0.0), "sgd takes twice the step"),
+    ],
+)
+def test_a_factor_is_noise_only_where_the_optimiser_ignores_it(tmp_path, settings, reason):
+    plan = Plan(settings, tmp_path, losses=("shadow",), seeds=1)
+    for name, recall in (("shadow", 0.91), ("double_shadow", 0.90)):
+        finish(plan, name, {0: recall})
+    found = " ".join(compare_table.sentences(plan, []))
+    assert "1.00 points of Recall@1 (seeds: 1)" in found
+    assert ("that is noise of training" in found) == (reason is None)
+    assert reason is None or (reason in found and "not noise alone" in found)

@@ -1,0 +1,10 @@
+"""Batches larger than memory, than a step, or than a machine: cached, remembered, gathered.
+
+cached_backward     a logical batch embedded in micro-batches, with the gradient of the whole
+CrossBatchMemory    rows of earlier batches to compare with
+GatheredLoss        the rows of all ranks to compare with
+"""
+
+from shadowmetric.batches.cached import cached_backward as cached_backward
+from shadowmetric.batches.cross_batch import CrossBatchMemory as CrossBatchMemory
+from shadowmetric.batches.gathered_loss import GatheredLoss as GatheredLoss

@@ -1,0 +1,177 @@
+"""A logical batch of any size: the gradient of the whole batch in the memory of a micro-batch.
+
+    1. embed each micro-batch without a graph                                  rows (batch, dim)
+    2. loss of all rows, and its gradient with respect to them                 gradient (batch, dim)
+    3. embed each micro-batch again, with a graph, and send its share of that gradient back through it
+
+By the chain rule the weights receive the gradient of loss(embedder(images), labels), whatever the loss does with the
+rows: every pair and triplet of the logical batch counts, as gradient accumulation can't do. (Gao et al. 2021, for
+softmax losses.) It equals the plain step if an image's row does not depend on its neighbours in the batch, and if
+both passes see the same:
+
+    random numbers      each micro-batch starts both passes with the same states of torch's generators
+    buffers             are put back after the first pass, so that running statistics move once
+    batch normalisation takes its statistics from the micro-batch unless it is frozen: that changes what is computed,
+                        as a smaller batch would, and is warned of
+    ranks               gradients are sent once a step, with the last micro-batch (`no_sync` before)
+
+Memory: activations of one micro-batch; the images; rows and their gradient, 2 x batch x dim numbers; what the loss
+needs. Time: a forward pass more than the plain step, about a third.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import get_device_states, set_device_states
+
+from shadowmetric.types import Embeddings, Scalar
+
+SAME_ROW = 1e-2  # how far the second pass may part from the first, as a share of the largest number
+BATCH_NORM_CHANGES = (
+    "batch normalisation takes its statistics from each micro-batch of {}, not from the whole batch; "
+    "freeze it (call .eval() on those layers, or train with --freeze-batch-norm) for the gradient of the whole batch"
+)
+
+
+class Step(NamedTuple):
+    """What a step saw: the loss, and all rows with their gradient in `.grad`."""
+
+    value: Scalar
+    embeddings: Embeddings
+
+
+def cached_backward(
+    embedder: nn.Module,
+    images: Any,
+    labels: Tensor,
+    loss: nn.Module,
+    micro_batch: int = 32,
+    *,
+    scaler: torch.amp.GradScaler | None = None,
+) -> Scalar:
+    """Add the gradient of loss(embedder(images), labels) to the weights; return the loss.
+
+    images: a tensor, a mapping or sequence of tensors with one row for each label, or anything that gives a
+    micro-batch for a slice; the embedder is called with a piece of it.
+    scaler: as in mixed precision with float16; scales the gradients, as scaler.scale(loss).backward() would.
+    """
+    if uses_batch_statistics(embedder):
+        warnings.warn(BATCH_NORM_CHANGES.format(micro_batch) + ".", stacklevel=2)
+    return cached_step(embedder, images, labels, loss, micro_batch, scaler=scaler).value
+
+
+def cached_step(
+    embedder: nn.Module,
+    images: Any,
+    labels: Tensor,
+    loss: nn.Module,
+    micro_batch: int,
+    *,
+    scaler: torch.amp.GradScaler | None = None,
+) -> Step:
+    """Do the three passes; return the loss, and the rows with their gradient."""
+    pieces = _pieces(images, labels, micro_batch)
+    rows, states = _first_pass(embedder, images, pieces)
+    rows.requires_grad_()
+    with torch.enable_grad():
+        value = loss(rows, labels)
+    (value if scaler is None else scaler.scale(value)).backward()
+    rows.grad = torch.zeros_like(rows) if rows.grad is None else rows.grad
+    torch.clear_autocast_cache()  # else weights that were cast without a graph would be used again, and get no gradient
+    after = _random_states(embedder)
+    for number, piece in enumerate(pieces):
+        _set_random_states(states[number])
+        with torch.enable_grad(), _unsent(embedder) if piece.stop < len(labels) else nullcontext():
+            again = embedder(_piece(images, piece))
+            _check_same(again.detach(), rows.detach()[piece])
+            again.backward(rows.grad[piece])
+    _set_random_states(after)
+    return Step(value.detach(), rows)
+
+
+def uses_batch_statistics(embedder: nn.Module) -> bool:
+    """Return whether a layer of batch normalisation takes its statistics from the batch."""
+    layers = [layer for layer in embedder.modules() if isinstance(layer, _BatchNorm)]
+    return any(layer.training or layer.running_mean is None for layer in layers)
+
+
+@torch.no_grad()
+def _first_pass(embedder: nn.Module, images: Any, pieces: Sequence[slice]) -> tuple[Tensor, list[Any]]:
+    """Return the rows of all pieces, and the states of the generators before each."""
+    bare = embedder.module if isinstance(embedder, DistributedDataParallel) else embedder  # nothing is to be sent
+    buffers = [(buffer, buffer.clone()) for buffer in bare.buffers()] if bare.training else []
+    rows, states = torch.empty(0), []
+    for piece in pieces:
+        states.append(_random_states(embedder))
+        found = bare(_piece(images, piece))
+        if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != piece.stop - piece.start:
+            what = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise ValueError(
+                f"the embedder gave {what} for {piece.stop - piece.start} images; it must give (images, dim)."
+            )
+        if piece.start == 0:
+            rows = found.new_empty(pieces[-1].stop, found.shape[1])
+        rows[piece] = found
+    for buffer, before in buffers:
+        buffer.copy_(before)
+    return rows, states
+
+
+def _pieces(images: Any, labels: Tensor, micro_batch: int) -> list[slice]:
+    """Return the micro-batches, or refuse what can't be cut."""
+    if isinstance(micro_batch, bool) or not isinstance(micro_batch, int) or micro_batch < 1:
+        raise ValueError(f"micro_batch is {micro_batch!r}; it must be a number of images, such as 32.")
+    count = len(labels)
+    for part in _parts(images):
+        if len(part) != count:
+            raise ValueError(f"there are {len(part)} images and {count} labels; give one label for each image.")
+    if count == 0:
+        raise ValueError("the batch is empty; give at least one image.")
+    return [slice(start, min(start + micro_batch, count)) for start in range(0, count, micro_batch)]
+
+
+def _parts(images: Any) -> list[Any]:
+    """Return what has a row for each image."""
+    if isinstance(images, Mapping):
+        return list(images.values())
+    return list(images) if isinstance(images, tuple | list) else [images]
+
+
+def _piece(images: Any, piece: slice) -> Any:
+    """Return some images in the form that all of them came in."""
+    if isinstance(images, Mapping):
+        return {name: part[piece] for name, part in images.items()}
+    return type(images)(part[piece] for part in images) if isinstance(images, tuple | list) else images[piece]
+
+
+def _unsent(embedder: nn.Module) -> AbstractContextManager[Any]:
+    """Return a context in which gradients stay on this rank."""
+    return embedder.no_sync() if hasattr(embedder, "no_sync") else nullcontext()  # pyright: ignore
+
+
+def _random_states(embedder: nn.Module) -> tuple[Tensor, Any, Any]:
+    return torch.get_rng_state(), *get_device_states(*embedder.parameters())
+
+
+def _set_random_states(states: tuple[Tensor, Any, Any]) -> None:
+    torch.set_rng_state(states[0])
+    if states[1]:
+        set_device_states(*states[1:])
+
+
+def _check_same(again: Tensor, before: Tensor) -> None:
+    """Refuse to send a gradient through other rows than it was computed for."""
+    if again.device.type != "cpu":  # a GPU would have to be waited for
+        return
+    apart = float((again - before).abs().max()) if again.shape == before.shape else float("inf")
+    if not apart <= SAME_ROW * max(float(before.abs().max()), 1e-12):
+        raise ValueError(
+            "the embedder gave other rows for the same images in the second pass; "
+            "its random numbers must come from torch's own generators, and nothing else may change between calls."
+        )

@@ -1,0 +1,129 @@
+"""Cross-batch memory (Wang et al. 2020): compare a batch with itself and with rows of earlier batches.
+
+    loss of the anchors of the batch against  batch rows + remembered rows
+
+Remembered rows are positives and negatives, never anchors, and have no gradient. An anchor is left out of what it is
+compared with by its place, before anything is mined; so with an empty memory this is the loss itself. Embeddings
+drift as the weights change: `warmup` batches are remembered but not yet compared with, until drift has slowed down.
+
+With ranks (`GatheredLoss(CrossBatchMemory(loss))`) every rank remembers the rows of all, in rank order, so that the
+memories are equal. A loss of centres compares rows with centres only: a memory adds nothing to it.
+
+The queue, its place, how full it is and the batches seen are in the state dict: a resumed run goes on with the same
+bits. Memory: size x dim numbers, and once more for the rows that a batch is compared with.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from shadowmetric.batches.gathered_loss import HasSums
+from shadowmetric.losses.sums import Sums
+from shadowmetric.types import Scalar
+
+COUNTERS = ("place", "filled", "seen")
+
+
+class CrossBatchMemory(nn.Module):
+    """A loss with a memory. In eval mode it is compared with and not changed.
+
+    size: rows that are remembered. warmup: batches until they are compared with.
+    """
+
+    rows: Tensor  # (size, dim), once the first batch has come
+    row_labels: Tensor  # (size,)
+
+    def __init__(self, loss: nn.Module, size: int = 4096, *, warmup: int = 0):
+        super().__init__()
+        for name, value, least in (("size", size, 1), ("warmup", warmup, 0)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
+        if not isinstance(loss, HasSums):
+            raise ValueError(
+                f"{type(loss).__name__} can't be compared with remembered rows; give a loss of this library."
+            )
+        self.loss, self.size, self.warmup = loss, size, warmup
+        self.place = self.filled = self.seen = 0  # where the next row goes; rows remembered; batches seen
+        self.register_buffer("rows", torch.empty(size, 0))
+        self.register_buffer("row_labels", torch.zeros(size, dtype=torch.int64))
+
+    @property
+    def miner(self) -> Any:
+        """Return the miner of the loss, if it has one."""
+        return getattr(self.loss, "miner", None)
+
+    def forward(self, embeddings: Tensor, labels: Tensor, triplets: Sequence[Tensor] | None = None) -> Scalar:
+        """Return the loss of a batch against itself and the memory; then remember the batch."""
+        return self.sums(embeddings, labels, triplets).value()
+
+    def sums(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        triplets: Sequence[Tensor] | None = None,
+        *,
+        references: Tensor | None = None,
+        reference_labels: Tensor | None = None,
+        anchors_at: int | None = None,
+    ) -> Sums:
+        """Return the loss as sums over anchors. references: the rows of all ranks, the batch from anchors_at on."""
+        if references is None or reference_labels is None:
+            references, reference_labels, anchors_at = embeddings, labels, 0
+        elif anchors_at is None:
+            raise ValueError("a memory is what rows are compared with; give references only with anchors_at.")
+        others, other_labels = references, reference_labels
+        if self.filled and self.seen >= self.warmup:
+            self._check_dim(embeddings)
+            others = torch.cat([others, self.rows[: self.filled].to(others.dtype)])
+            other_labels = torch.cat([other_labels, self.row_labels[: self.filled].to(other_labels.dtype)])
+        found = self.loss.sums(  # pyright: ignore[reportCallIssue]
+            embeddings, labels, triplets, references=others, reference_labels=other_labels, anchors_at=anchors_at
+        )
+        if self.training:
+            self.remember(references, reference_labels)
+        return found
+
+    @torch.no_grad()
+    def remember(self, rows: Tensor, labels: Tensor) -> None:
+        """Put rows into the queue, in the place of the oldest."""
+        if self.rows.shape[1] == 0:
+            self.rows = rows.new_zeros(self.size, rows.shape[1])
+        self._check_dim(rows)
+        kept, kept_labels = rows.detach()[-self.size :], labels[-self.size :]
+        place = (self.place + torch.arange(len(kept), device=rows.device)) % self.size
+        self.rows[place] = kept.to(self.rows.dtype)
+        self.row_labels[place] = kept_labels.long()
+        self.place = (self.place + len(kept)) % self.size
+        self.filled = min(self.filled + len(kept), self.size)
+        self.seen += 1
+
+    def extra_repr(self) -> str:
+        """Say the settings, and how much is remembered."""
+        return f"size={self.size}, warmup={self.warmup}, filled={self.filled}"
+
+    def _check_dim(self, rows: Tensor) -> None:
+        if rows.shape[1] != self.rows.shape[1]:
+            raise ValueError(
+                f"embeddings have rows of {rows.shape[1]} numbers, the memory of {self.rows.shape[1]}; make a new one."
+            )
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        for name in COUNTERS:
+            destination[prefix + name] = torch.tensor(getattr(self, name))
+
+    def _load_from_state_dict(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, state_dict: Any, prefix: str, *rest: Any
+    ) -> None:
+        rows = state_dict.get(prefix + "rows")
+        if rows is not None and len(rows) != self.size:
+            raise ValueError(f"the memory that was saved has {len(rows)} rows, and this one {self.size}.")
+        if rows is not None:
+            self.rows = torch.empty_like(rows, device=self.row_labels.device)  # its dim is known now
+        found = {name: state_dict.pop(prefix + name) for name in COUNTERS if prefix + name in state_dict}
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+        for name, value in found.items():
+            setattr(self, name, int(value))
+            state_dict[prefix + name] = value

@@ -1,0 +1,76 @@
+"""The loss of the rows of all ranks: each rank compares its own anchors with everybody's rows.
+
+    loss = sum over k of (sum over ranks of total_k) / (sum over ranks of count_k)
+
+A rank gathers the rows of all (batch x dim numbers, and no more), computes the totals of its own anchors, and the
+counts are summed over ranks: the work over pairs is shared, and the value is that of one process with the whole
+batch, rows in rank order. Ranks may have different numbers of rows.
+
+One convention for gradients: the value is the whole loss on every rank, and its gradient is `ranks` times this rank's
+part, since DistributedDataParallel divides the sum over ranks by their number. The weights so receive exactly the
+gradient of the whole loss; parameters of the loss do after their gradients are averaged too.
+
+A loss that is no sum over anchors (another library's) is computed as a whole on every rank, and each sends the
+gradient of its own rows back: correct too, but its work over pairs is not shared.
+
+Traffic: rows forward, their gradient backward, labels and two numbers a quotient. With one process nothing is sent.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from shadowmetric.losses.sums import Sums
+from shadowmetric.ops.ranks import gathered, ranks_here, summed
+from shadowmetric.types import Scalar
+
+
+@runtime_checkable
+class HasSums(Protocol):
+    """A loss that is quotients of sums over anchors."""
+
+    sums: Callable[..., Sums]
+
+
+class GatheredLoss(nn.Module):
+    """A loss of the whole batch of all ranks. Without a process group it is the loss itself."""
+
+    def __init__(self, loss: nn.Module):
+        super().__init__()
+        self.loss = loss
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Scalar:
+        """Return the loss of all ranks' rows; every rank must call it."""
+        ranks = ranks_here().ranks
+        if ranks == 1:
+            return self.loss(embeddings, labels)
+        if not isinstance(self.loss, HasSums):
+            return self._whole(embeddings, labels, ranks)
+        rows, first = gathered(embeddings)
+        everyone = gathered(labels).rows
+        totals, counts = self.loss.sums(
+            embeddings, labels, references=rows, reference_labels=everyone, anchors_at=first
+        )
+        all_totals, all_counts = summed(torch.stack([totals, counts]))
+        part = Sums(totals, all_counts).value() + rows[:0].sum()  # so that every rank takes part in backward
+        return Sums(all_totals, all_counts).value() + ranks * (part - part.detach())
+
+    def _whole(self, embeddings: Tensor, labels: Tensor, ranks: int) -> Scalar:
+        """Return the loss of all rows, with a gradient to one's own."""
+        rows, first = gathered(embeddings.detach())
+        own = _ScaledGradient.apply(embeddings, ranks)
+        everyone = torch.cat([rows[:first], own, rows[first + len(embeddings) :]])  # pyright: ignore
+        return self.loss(everyone, gathered(labels).rows)
+
+
+class _ScaledGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, factor: int) -> Tensor:
+        ctx.factor = factor
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return ctx.factor * gradients[0], None

@@ -1,0 +1,188 @@
+"""What each rank does in test_gathered_loss.py; a module of its own, so that spawned processes can import it."""
+
+import contextlib
+from functools import cache
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.distributed as dist
+from every_loss import CLASSES, LOSSES
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+import shadowmetric as sm
+from shadowmetric.batches.cached import cached_step
+from shadowmetric.ops.ranks import ranks_here, share
+
+IMAGES, DIM = 23, 5
+SHARES = {1: [23], 2: [15, 8], 3: [4, 12, 7]}  # uneven on purpose
+OF_DISTANCES = ("soft_margin", "contrastive", "lifted", "ranked")  # a root at 0 makes 1e-8 of a rounding of 1e-16
+COLLECTIVES = ("all_gather", "all_gather_into_tensor", "all_reduce", "reduce_scatter")
+
+
+def embedder_of() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(7, 9), nn.Tanh(), nn.Linear(9, DIM)).double()
+
+
+def pictures(name: str = "") -> tuple[Tensor, Tensor]:
+    torch.manual_seed(2)
+    images = torch.randn(IMAGES, 7, dtype=torch.float64)
+    if not name.startswith(OF_DISTANCES):
+        images[5], images[11], images[20] = images[4], images[2], images[2]  # equal rows, in one class and in two
+    labels = torch.arange(IMAGES) * 5 % CLASSES
+    labels[5] = labels[4]
+    return images, labels
+
+
+class Foreign(nn.Module):
+    """A loss that is no sum over anchors, with a parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones((), dtype=torch.float64))
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        same = labels[:, None] == labels
+        return (self.scale * (embeddings @ embeddings.T) * same).tanh().std()
+
+
+EVERY = LOSSES | {
+    "foreign": lambda dim: Foreign(),
+    "memory/shadow": lambda dim: sm.CrossBatchMemory(sm.ShadowLoss(miner="hard"), 30),
+    "memory/multi_similarity": lambda dim: sm.CrossBatchMemory(sm.MultiSimilarityLoss(base=0.5), 30),
+}
+
+
+def loss_of(name: str) -> nn.Module:
+    torch.manual_seed(3)
+    return EVERY[name](DIM).double()
+
+
+def own_share() -> slice:
+    rank, ranks = ranks_here()
+    first = sum(SHARES[ranks][:rank])
+    return slice(first, first + SHARES[ranks][rank])
+
+
+@contextlib.contextmanager
+def counted():
+    """Count the collectives that this process takes part in, besides those of DistributedDataParallel."""
+    counts = dict.fromkeys(COLLECTIVES, 0)
+
+    def noting(name: str, call: Any) -> Any:
+        def noted(*given: Any, **named: Any) -> Any:
+            counts[name] += 1
+            return call(*given, **named)
+
+        return noted
+
+    with contextlib.ExitStack() as stack:
+        for name in COLLECTIVES:
+            stack.enter_context(mock.patch.object(dist, name, noting(name, getattr(dist, name))))
+        yield counts
+
+
+def averaged(loss: nn.Module) -> list[Tensor]:
+    """Return the mean gradient of a loss's own parameters, as a training loop makes it."""
+    found = []
+    for parameter in loss.parameters():
+        dist.all_reduce(parameter.grad)
+        found.append(parameter.grad / dist.get_world_size())
+    return found
+
+
+def step(name: str, micro_batch: int | None) -> dict[str, Any]:
+    """Take two steps (a memory is empty in the first) and return value, gradients and counts of the second."""
+    images, labels = pictures(name)
+    embedder = DistributedDataParallel(embedder_of())
+    buckets = []
+    embedder.register_comm_hook(None, lambda _, bucket: noted_mean(buckets, bucket))
+    inner = loss_of(name)
+    loss, own = sm.GatheredLoss(inner), own_share()
+    found = {}
+    for _ in range(2):
+        embedder.zero_grad()
+        inner.zero_grad()
+        buckets.clear()
+        with counted() as counts:
+            if micro_batch is None:
+                value = loss(embedder(images[own]), labels[own])
+                value.backward()
+            else:
+                value = cached_step(embedder, images[own], labels[own], loss, micro_batch).value
+        gradient = [parameter.grad.clone() for parameter in embedder.parameters()]
+        found = {"value": value.detach(), "gradient": gradient, "counts": dict(counts), "buckets": len(buckets)}
+        found["loss_gradient"] = averaged(inner)
+    if isinstance(inner, sm.CrossBatchMemory):
+        found["memory"] = inner.state_dict()
+    return found
+
+
+def noted_mean(buckets: list[int], bucket: Any) -> Any:
+    buckets.append(bucket.index())
+    done = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
+    return done.then(lambda future: future.value()[0] / dist.get_world_size())
+
+
+def every_step() -> dict[str, dict[str, Any]]:
+    """Return what each loss gives, plain and cached."""
+    found = {name: step(name, None) for name in EVERY}
+    return found | {f"{name}, cached": step(name, 3) for name in EVERY}
+
+
+@cache
+def one_process(name: str) -> dict[str, Any]:
+    """Return what one process gives with the whole batch."""
+    images, labels = pictures(name)
+    embedder, loss = embedder_of(), loss_of(name)
+    value = torch.zeros(())
+    for _ in range(2):
+        embedder.zero_grad()
+        loss.zero_grad()
+        value = loss(embedder(images), labels)
+        value.backward()
+    found = {"value": value.detach(), "gradient": [parameter.grad for parameter in embedder.parameters()]}
+    found["loss_gradient"] = [parameter.grad for parameter in loss.parameters()]
+    if isinstance(loss, sm.CrossBatchMemory):
+        found["memory"] = loss.state_dict()
+    return found
+
+
+def work_of_anchors() -> list[int]:
+    """Return how many anchors each rank mined, and against how many rows."""
+    images, labels = pictures()
+    seen = []
+
+    class Noting(sm.HardMiner):
+        def choose(self, given):
+            seen.append((len(given.embeddings), len(given.others)))
+            return super().choose(given)
+
+    own = own_share()
+    sm.GatheredLoss(sm.ShadowLoss(miner=Noting()))(images[own], labels[own])
+    return seen
+
+
+def empty_rank() -> str:
+    """Return what a rank without rows is told, and the others too."""
+    rank, _ = ranks_here()
+    images, labels = pictures()
+    own = slice(0, 0) if rank == 1 else slice(0, 10)
+    try:
+        sm.GatheredLoss(sm.ShadowLoss())(images[own], labels[own])
+    except ValueError as wrong:
+        return str(wrong)
+    return "nothing"
+
+
+def shares() -> list[int]:
+    rank, ranks = ranks_here()
+    return list(share(10, rank, ranks))
+
+
+def all_work() -> dict[str, Any]:
+    """Return everything that a rank is tried with, in one process."""
+    found = {"steps": every_step(), "anchors": work_of_anchors(), "shares": shares()}
+    return found | {"empty": empty_rank() if ranks_here().ranks > 1 else ""}
