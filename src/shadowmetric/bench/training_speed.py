@@ -2,7 +2,7 @@
 
 The bare loop is what one writes in ten lines: pictures in memory, index, embed, loss, backward, step. Ours adds the
 sampler, random shifts and mirrors, watch, tally, progress and checkpoints. Both use one embedder in turn, a few
-batches each, several rounds; medians. Evaluation is not part of either.
+batches each, several rounds, after one that is not counted; medians. Evaluation is not part of either.
 """
 
 import statistics
@@ -15,12 +15,13 @@ import numpy as np
 import torch
 
 from shadowmetric.data.images import ArrayImages
+from shadowmetric.mistakes import Interrupted
 from shadowmetric.training.interrupt import Stop
 from shadowmetric.training.loop import train_epoch
 from shadowmetric.training.run import Run
 from shadowmetric.training.settings import TrainSettings
 from shadowmetric.training.setup import Training, set_up
-from shadowmetric.training.show import Show, screen
+from shadowmetric.training.show import Moment, Screen, Show
 
 CLASSES, PER_CLASS_IMAGES = 20, 64
 
@@ -49,15 +50,44 @@ class Speed:
     ratio: float  # median of the rounds' ratios
 
 
+class Measuring(Screen):
+    """Shows on standard error, if that is a terminal, what is measured: a line that moves as often as `train`'s."""
+
+    def __init__(self):
+        super().__init__()
+        self.what = ""
+
+    def notes(self, sentences: tuple[str, ...]) -> None:
+        """Say nothing: the pictures are random."""
+
+    def begin(self, what: str) -> None:
+        """Say what is measured from now on."""
+        self.what = what
+        self._move(what)
+
+    def moment(self, moment: Moment) -> None:
+        """Say how far it is."""
+        self._move(f"{self.what}, batch {moment.batch} of {moment.batches}")
+
+
 def training_speed(workload: Workload, *, batch: int = 32, per_class: int = 4, rounds: int = 7) -> Speed:
-    """Return both speeds, measured in turn."""
-    with tempfile.TemporaryDirectory() as folder:
-        training = made(workload, Path(folder), batch, per_class, screen())
-        bare_round(training, workload.batches)
-        our_round(training)
-        pairs = [(bare_round(training, workload.batches), our_round(training)) for _ in range(rounds)]
-    bare, ours = (statistics.median(side) for side in zip(*pairs, strict=True))
-    return Speed(workload, batch, bare, ours, statistics.median(our / own for own, our in pairs))
+    """Return both speeds, measured in turn; meanwhile standard error says where that is."""
+    show, pairs = Measuring(), []
+    name = f"{workload.backbone}, {workload.size} pixels"
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            show.begin(f"{name}: preparing")
+            training = made(workload, Path(folder), batch, per_class, show)
+            for number in range(rounds + 1):
+                turn = f"round {number} of {rounds}" if number else "warming up"
+                show.begin(f"{name}: {turn}, bare loop")
+                bare = bare_round(training, workload.batches)
+                show.begin(f"{name}: {turn}, train")
+                pairs.append((bare, our_round(training)))
+    finally:
+        show.close()
+    bare, ours = (statistics.median(side) for side in zip(*pairs[1:], strict=True))
+    return Speed(workload, batch, bare, ours, statistics.median(our / own for own, our in pairs[1:]))
 
 
 def made(workload: Workload, folder: Path, batch: int, per_class: int, show: Show) -> Training:
@@ -102,6 +132,9 @@ def our_round(training: Training) -> float:
     state = training.state
     state.position, state.sums, state.in_a_row = 0, {}, {}
     began = time.perf_counter()
-    with Stop() as stop:
-        train_epoch(training, stop)
+    try:
+        with Stop() as stop:
+            train_epoch(training, stop)
+    except Interrupted:
+        raise KeyboardInterrupt from None  # a bench has nothing to go on with
     return state.sums["images"] / (time.perf_counter() - began)

@@ -1,4 +1,9 @@
-"""`shadowmetric bench training`: images per second of `train` beside a bare torch loop."""
+"""`shadowmetric bench training`: images per second of `train` beside a bare torch loop.
+
+A row is printed as soon as it is measured. Widths are fixed, so that the rows stand under one heading.
+"""
+
+FIGURE_WIDTH = 9  # characters
 
 
 def training(*, batch: int = 32, per_class: int = 4, rounds: int = 7) -> None:
@@ -14,16 +19,30 @@ def training(*, batch: int = 32, per_class: int = 4, rounds: int = 7) -> None:
         How often both are measured in turn; medians are shown.
     """
     from shadowmetric.bench.training_speed import WORKLOADS, training_speed
-    from shadowmetric.cli.screen import new_table, screen, show
+    from shadowmetric.cli.screen import screen
     from shadowmetric.mistakes import Mistake
 
     for name, value, least in (("--batch", batch, 2), ("--per-class", per_class, 2), ("--rounds", rounds, 1)):
         if value < least:
             raise Mistake(f"{name} is {value}; it must be {least} or more.")
-    table = new_table("Images per second, training", "figure", "bare loop", "train", "ratio")
-    table.columns[0].header = "backbone"
-    for workload in WORKLOADS:
+    console = screen()
+    names = [f"{workload.backbone}, {workload.size} pixels, batch {batch}" for workload in WORKLOADS]
+    width = max(map(len, names))
+    for name, workload in zip(names, WORKLOADS, strict=True):
         found = training_speed(workload, batch=batch, per_class=per_class, rounds=rounds)
-        name = f"{workload.backbone}, {workload.size} pixels, batch {batch}"
+        table = row_table(width, heading=workload is WORKLOADS[0])
         table.add_row(name, f"{found.bare:,.0f}", f"{found.ours:,.0f}", f"{found.ratio:.3f}")
-    show(screen(), table)
+        console.print(table)
+
+
+def row_table(width: int, *, heading: bool):
+    """Return a table for one row, with the heading of them all or without; width: of the backbone's column."""
+    from shadowmetric.cli.screen import new_table
+
+    title = "Images per second, training" if heading else None
+    table = new_table(title, "figure", "bare loop", "train", "ratio")
+    table.show_header = heading
+    table.columns[0].header = "backbone"
+    for column, least in zip(table.columns, (width, *[FIGURE_WIDTH] * 3), strict=True):
+        column.min_width = least
+    return table
