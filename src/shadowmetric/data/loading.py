@@ -24,10 +24,11 @@ from shadowmetric.data.sampler import PKSampler
 
 
 class Draw(NamedTuple):
-    """The pictures of a batch, and the seed of what is changed in them at random."""
+    """The pictures of a batch, the seed of what is changed in them at random, and which of them a rank takes."""
 
     numbers: list[int]
     seed: int
+    share: range
 
 
 class Batch(NamedTuple):
@@ -36,6 +37,7 @@ class Batch(NamedTuple):
     images: Tensor  # (batch, channels, size, size) uint8
     labels: Tensor  # (batch,) int64
     numbers: list[int]  # in the split
+    whole: list[int]  # the numbers of the whole batch, of which this is a rank's share
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +52,13 @@ class Pictures:
         return len(self.split)
 
     def __getitems__(self, draw: Draw) -> Batch:
-        images = self.split.images
+        images, numbers = self.split.images, draw.numbers[draw.share.start : draw.share.stop]
         if isinstance(images, ArrayImages):
-            found = images.pixels[torch.tensor(draw.numbers)]
+            found = images.pixels[torch.tensor(numbers)]
         else:
-            found = [images.read(number) for number in draw.numbers]
-        labels = torch.from_numpy(self.split.labels[draw.numbers])
-        return Batch(self.augmentation(found, self.shape, draw.seed), labels, draw.numbers)
+            found = [images.read(number) for number in numbers]
+        labels = torch.from_numpy(self.split.labels[numbers])
+        return Batch(self.augmentation(found, self.shape, draw.seed, draw.share.start), labels, numbers, draw.numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +72,10 @@ class Draws:
 
     def __iter__(self) -> Iterator[Draw]:
         sampler = self.sampler
-        for place, numbers in enumerate(sampler, start=sampler.position):
-            key = (sampler.seed, sampler.epoch, place, sampler.rank)
-            yield Draw(numbers, int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1))
+        for place, numbers in enumerate(sampler.whole_batches(), start=sampler.position):
+            key = (sampler.seed, sampler.epoch, place)
+            seed = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1)
+            yield Draw(numbers, seed, sampler.share_of(numbers))
 
 
 def training_batches(
@@ -82,11 +85,13 @@ def training_batches(
     return _loaded(Pictures(split, shape, augmentation), Draws(sampler), workers)
 
 
-def batches_in_order(split: Split, shape: Preprocessing, batch: int, workers: int = 0) -> Iterator[Batch]:
-    """Yield every picture once, the middle of it."""
-    starts = range(0, len(split), batch)
-    draws = [Draw(list(range(start, min(start + batch, len(split)))), 0) for start in starts]
-    return _loaded(Pictures(split, shape, NONE), draws, workers)
+def batches_in_order(
+    split: Split, shape: Preprocessing, batch: int, workers: int = 0, some: range | None = None
+) -> Iterator[Batch]:
+    """Yield every picture once, or some of them, the middle of it."""
+    some = range(len(split)) if some is None else some
+    parts = [list(some[start : start + batch]) for start in range(0, len(some), batch)]
+    return _loaded(Pictures(split, shape, NONE), [Draw(part, 0, range(len(part))) for part in parts], workers)
 
 
 def wanted_workers(split: Split, cores: int) -> int:

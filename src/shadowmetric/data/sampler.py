@@ -10,8 +10,8 @@ A batch of B images with K per class, and what happens where that does not come 
 
 Every class is visited before any comes again, and every image of a class before any of it does. An epoch is a
 function of (seed, epoch) alone: `position` says how many batches of it are done, so that a run resumes in the middle
-of an epoch with the very next batch. Ranks take turns in one stream of batches, so the stream does not depend on
-their number.
+of an epoch with the very next batch. Ranks share each batch, consecutive images each and as evenly as it goes: what a
+batch holds, and how many there are, does not depend on the number of ranks.
 
 Memory: two int64 for each image.
 """
@@ -24,6 +24,7 @@ from torch import Tensor
 from torch.utils.data import Sampler
 
 from shadowmetric.mistakes import Mistake
+from shadowmetric.ops.ranks import share
 
 
 def shares(batch: int, per_class: int, classes: int) -> list[int]:
@@ -41,7 +42,9 @@ def shares(batch: int, per_class: int, classes: int) -> list[int]:
 class PKSampler(Sampler[list[int]]):
     """Yields batches of image numbers; give it to a DataLoader as its batch_sampler.
 
-    batches: how many make an epoch, for each rank; by default as many as it takes to see as many images as there are.
+    batches: how many make an epoch; by default as many as it takes to see as many images as there are.
+    rank, ranks: yield the share of one of so many processes. multiple: shares are cut between groups of so many
+    images, where there are enough of them, so that micro-batches are the same for any number of ranks.
     """
 
     def __init__(
@@ -54,12 +57,16 @@ class PKSampler(Sampler[list[int]]):
         batches: int | None = None,
         rank: int = 0,
         ranks: int = 1,
+        multiple: int = 1,
     ):
         for name, value, least in (("batch", batch, 2), ("per_class", per_class, 2), ("seed", seed, 0)):
             _check(name, value, least)
         _check("ranks", ranks, 1)
+        _check("multiple", multiple, 1)
         if not 0 <= rank < ranks:
             raise Mistake(f"rank is {rank!r} of {ranks}; it must be 0 to {ranks - 1}.")
+        if ranks > batch:
+            raise Mistake(f"a batch of {batch} images is too small for {ranks} ranks; each must have at least one.")
         if batches is not None:
             _check("batches", batches, 1)
         numbers = np.asarray(labels)
@@ -72,23 +79,33 @@ class PKSampler(Sampler[list[int]]):
         if not self.members:
             raise Mistake(f"each of the {len(known)} classes has one image only; give at least two images of a class.")
         self.batch, self.per_class, self.seed = batch, min(per_class, batch), seed
-        self.rank, self.ranks = rank, ranks
+        self.rank, self.ranks, self.multiple = rank, ranks, multiple
         self.images = sum(len(images) for images in self.members)
-        self.batches = batches or max(1, -(-self.images // (batch * ranks)))
+        self.batches = batches or max(1, -(-self.images // batch))
         self.epoch = self.position = 0
 
     def __len__(self) -> int:
         return self.batches
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Yield the rest of the epoch for this rank; then the epoch begins anew unless another one is set."""
+        """Yield this rank's share of the rest of the epoch; then it begins anew unless another one is set."""
+        for numbers in self.whole_batches():
+            own = self.share_of(numbers)
+            yield numbers[own.start : own.stop]
+
+    def whole_batches(self) -> Iterator[list[int]]:
+        """Yield the rest of the epoch, every batch as a whole."""
         stream = self._stream(np.random.default_rng((self.seed, self.epoch)))
-        for number in range(self.batches * self.ranks):
+        for number in range(self.batches):
             found = next(stream)
-            if number % self.ranks == self.rank and number // self.ranks >= self.position:
-                self.position = number // self.ranks + 1
+            if number >= self.position:
+                self.position = number + 1
                 yield found
         self.position = 0
+
+    def share_of(self, numbers: list[int]) -> range:
+        """Return the places in a batch that this rank takes."""
+        return share(len(numbers), self.rank, self.ranks, self.multiple)
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the start of an epoch."""
@@ -109,6 +126,7 @@ class PKSampler(Sampler[list[int]]):
         small = sum(len(images) < min(wanted[0], self.per_class) for images in self.members)
         left_out = f"; {small} classes have fewer and give what they have" if small else ""
         left_out += f"; {self.alone} classes with one image are left out" if self.alone else ""
+        left_out += f"; {self.ranks} ranks share each batch" if self.ranks > 1 else ""
         return (
             f"{self.batches} batches of {self.batch}: {' + '.join(counts)} images of {len(wanted)} classes, "
             f"out of {self.images} images of {len(self.members)} classes{left_out}."
@@ -124,11 +142,11 @@ class PKSampler(Sampler[list[int]]):
             missing = 0
             open_shares = list(wanted)
             while open_shares and len(chosen) < len(self.members):
-                share = open_shares.pop(0)
+                wish = open_shares.pop(0)
                 (number,) = classes.take(1, without=chosen)
                 queue = images.setdefault(number, _Turns(self.members[number], random))
-                chosen[number] = queue.take(share)
-                missing += share - len(chosen[number])
+                chosen[number] = queue.take(wish)
+                missing += wish - len(chosen[number])
                 if not open_shares and missing > 1:
                     open_shares = [min(self.per_class, missing)]
                     missing -= open_shares[0]
