@@ -20,7 +20,7 @@ needs. Time: a forward pass more than the plain step, about a third.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -70,7 +70,7 @@ def cached_step(
     embedder: nn.Module,
     images: Any,
     labels: Tensor,
-    loss: nn.Module,
+    loss: Callable[[Tensor, Tensor], Tensor],
     micro_batch: int,
     *,
     scaler: torch.amp.GradScaler | None = None,
@@ -124,7 +124,7 @@ def _first_pass(embedder: nn.Module, images: Any, pieces: Sequence[slice]) -> tu
 
 
 def _pieces(images: Any, labels: Tensor, micro_batch: int) -> list[slice]:
-    """Return the micro-batches, or refuse what can't be cut."""
+    """Return the micro-batches, or refuse what can't be cut. An image that would be left alone joins the last one."""
     if isinstance(micro_batch, bool) or not isinstance(micro_batch, int) or micro_batch < 1:
         raise ValueError(f"micro_batch is {micro_batch!r}; it must be a number of images, such as 32.")
     count = len(labels)
@@ -133,7 +133,8 @@ def _pieces(images: Any, labels: Tensor, micro_batch: int) -> list[slice]:
             raise ValueError(f"there are {len(part)} images and {count} labels; give one label for each image.")
     if count == 0:
         raise ValueError("the batch is empty; give at least one image.")
-    return [slice(start, min(start + micro_batch, count)) for start in range(0, count, micro_batch)]
+    stops = [*range(micro_batch, count - 1 if micro_batch > 1 else count, micro_batch), count]
+    return [slice(start, stop) for start, stop in zip([0, *stops], stops, strict=False)]
 
 
 def _parts(images: Any) -> list[Any]:

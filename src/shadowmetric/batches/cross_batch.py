@@ -54,6 +54,11 @@ class CrossBatchMemory(nn.Module):
         """Return the miner of the loss, if it has one."""
         return getattr(self.loss, "miner", None)
 
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Return what the loss learns, with its own rates, for an optimiser."""
+        own = getattr(self.loss, "parameter_groups", None)
+        return own() if own is not None else []
+
     def forward(self, embeddings: Tensor, labels: Tensor, triplets: Sequence[Tensor] | None = None) -> Scalar:
         """Return the loss of a batch against itself and the memory; then remember the batch."""
         return self.sums(embeddings, labels, triplets).value()

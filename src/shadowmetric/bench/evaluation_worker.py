@@ -11,11 +11,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from shadowmetric.batches.meter import peak_extra_bytes
 from shadowmetric.bench.answer import Figures, answer, figures_or_reason
 from shadowmetric.bench.evaluation_contenders import CONTENDERS, PACKAGES
 from shadowmetric.bench.evaluation_plan import EvaluationJob
 from shadowmetric.bench.inputs import around_centres
-from shadowmetric.bench.measure import megabytes, peak_extra_bytes
+from shadowmetric.bench.measure import megabytes
 
 WARM_UP_ROWS = 256
 WARM_UP_CLASSES = 8

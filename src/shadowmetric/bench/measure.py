@@ -7,20 +7,17 @@ would flatter every ratio. Each figure is a median. A series of repeats ends ear
 PATIENCE_SECONDS.
 
 Peak memory. Resident memory at its highest during the first full step, less what was resident just
-before, when libraries, inputs and a tiny warm-up were done. The kernel keeps the highest mark (VmHWM);
-writing 5 to /proc/self/clear_refs lowers it to the present. The gradient of the embeddings counts.
-Free memory that the imports left behind goes back to the kernel first, else a step would hide in it.
+before, when libraries, inputs and a tiny warm-up were done (`batches/meter.py`). The gradient of the
+embeddings counts.
 
 Kept bytes. Every tensor that autograd saves passes a hook, which adds up the storages: each once, and
 not the embeddings', which the encoder holds anyway. What a custom function hides on its context
 instead of saving it is not seen.
 """
 
-import ctypes
 import statistics
 import time
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -29,9 +26,6 @@ from torch import Tensor
 from shadowmetric.bench.contenders import Forward
 
 PATIENCE_SECONDS = 30.0
-STATUS = Path("/proc/self/status")
-CLEAR_REFS = Path("/proc/self/clear_refs")
-LOWER_THE_MARK = "5"
 
 
 class Times(NamedTuple):
@@ -99,36 +93,9 @@ def kept_bytes(forward: Forward, embeddings: Tensor) -> int | None:
     return None if value is None else sum(storages.values())
 
 
-def peak_extra_bytes(action: Callable[[], object]) -> int | None:
-    """Run the action; return by how much resident memory rose at its peak, or None where /proc does not say."""
-    try:
-        _return_free_memory()
-        CLEAR_REFS.write_text(LOWER_THE_MARK)
-        before = _status_bytes("VmRSS")
-    except (OSError, ValueError):
-        action()
-        return None
-    action()
-    return max(_status_bytes("VmHWM") - before, 0)
-
-
 def megabytes(count: int | None) -> float | str:
     """Return a number of bytes as a row shows it: in millions, or the word for None."""
     return "unknown" if count is None else count / 1e6
-
-
-def _status_bytes(field: str) -> int:
-    for line in STATUS.read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name == field:
-            return int(value.split()[0]) * 1024
-    raise ValueError(f"{STATUS} has no {field}.")
-
-
-def _return_free_memory() -> None:
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it, other C libraries do not
-    if trim is not None:
-        trim(0)
 
 
 def _median_ms(seconds: Iterable[float]) -> float:

@@ -10,10 +10,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from shadowmetric.batches.meter import peak_extra_bytes
 from shadowmetric.bench.answer import Figures, answer, figures_or_reason
 from shadowmetric.bench.contenders import CONTENDERS, PACKAGES
 from shadowmetric.bench.inputs import around_centres
-from shadowmetric.bench.measure import kept_bytes, megabytes, peak_extra_bytes, step, times
+from shadowmetric.bench.measure import kept_bytes, megabytes, step, times
 from shadowmetric.bench.plan import Job
 
 WARM_UP_ROWS = 32

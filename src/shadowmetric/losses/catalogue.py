@@ -39,6 +39,7 @@ class LossChoice(NamedTuple):
     miner: str
     classes: int  # labels of proxies are 0 to classes - 1
     dim: int
+    scratch: int = SCRATCH_BYTES
 
 
 class DoubleShadow(ShadowLoss):
@@ -51,31 +52,37 @@ class DoubleShadow(ShadowLoss):
 
 
 def _mined_at(choice: LossChoice) -> Miner:
-    return MINERS[choice.miner](choice.margin, SCRATCH_BYTES)
+    return MINERS[choice.miner](choice.margin, choice.scratch)
 
 
 LOSSES: dict[str, Callable[[LossChoice], nn.Module]] = {
-    "shadow": lambda choice: ShadowLoss(choice.margin, miner=choice.miner),
-    "triplet": lambda choice: TripletLoss(choice.margin, miner=choice.miner),
-    "soft_margin_triplet": lambda choice: SoftMarginTripletLoss(miner=_mined_at(choice)),
-    "angular_triplet": lambda choice: AngularTripletLoss(choice.margin, miner=choice.miner),
-    "soft_triple": lambda choice: SoftTripleLoss(choice.classes, choice.dim),
-    "multi_similarity": lambda choice: MultiSimilarityLoss(),
-    "angular": lambda choice: AngularLoss(),
-    "contrastive": lambda choice: ContrastiveLoss(),
-    "lifted_structure": lambda choice: LiftedStructureLoss(),
-    "n_pair": lambda choice: NPairLoss(),
-    "ranked_list": lambda choice: RankedListLoss(),
-    "arc_face": lambda choice: ArcFaceLoss(choice.classes, choice.dim),
-    "triplet_control": lambda choice: TripletLoss(2 * choice.margin, miner=_mined_at(choice)),
-    "double_shadow": lambda choice: DoubleShadow(choice.margin, miner=choice.miner),
+    "shadow": lambda choice: ShadowLoss(choice.margin, miner=choice.miner, scratch_bytes=choice.scratch),
+    "triplet": lambda choice: TripletLoss(choice.margin, miner=choice.miner, scratch_bytes=choice.scratch),
+    "soft_margin_triplet": lambda choice: SoftMarginTripletLoss(miner=_mined_at(choice), scratch_bytes=choice.scratch),
+    "angular_triplet": lambda choice: AngularTripletLoss(
+        choice.margin, miner=choice.miner, scratch_bytes=choice.scratch
+    ),
+    "soft_triple": lambda choice: SoftTripleLoss(choice.classes, choice.dim, scratch_bytes=choice.scratch),
+    "multi_similarity": lambda choice: MultiSimilarityLoss(scratch_bytes=choice.scratch),
+    "angular": lambda choice: AngularLoss(scratch_bytes=choice.scratch),
+    "contrastive": lambda choice: ContrastiveLoss(scratch_bytes=choice.scratch),
+    "lifted_structure": lambda choice: LiftedStructureLoss(scratch_bytes=choice.scratch),
+    "n_pair": lambda choice: NPairLoss(scratch_bytes=choice.scratch),
+    "ranked_list": lambda choice: RankedListLoss(scratch_bytes=choice.scratch),
+    "arc_face": lambda choice: ArcFaceLoss(choice.classes, choice.dim, scratch_bytes=choice.scratch),
+    "triplet_control": lambda choice: TripletLoss(
+        2 * choice.margin, miner=_mined_at(choice), scratch_bytes=choice.scratch
+    ),
+    "double_shadow": lambda choice: DoubleShadow(choice.margin, miner=choice.miner, scratch_bytes=choice.scratch),
 }
 PAPER_LOSSES = ("shadow", "triplet", "soft_margin_triplet", "angular_triplet", "soft_triple", "multi_similarity")
 CONTROLS = ("triplet_control", "double_shadow")
 
 
-def build_loss(name: str, *, margin: float, miner: str, classes: int, dim: int) -> nn.Module:
+def build_loss(
+    name: str, *, margin: float, miner: str, classes: int, dim: int, scratch_bytes: int = SCRATCH_BYTES
+) -> nn.Module:
     """Return the loss of that name."""
     check_choice(name, tuple(LOSSES), "loss")
     check_choice(miner, tuple(MINERS), "miner")
-    return LOSSES[name](LossChoice(margin, miner, classes, dim))
+    return LOSSES[name](LossChoice(margin, miner, classes, dim, scratch_bytes))

@@ -36,6 +36,8 @@ class State:
     in_a_row: dict[str, int] = field(default_factory=dict)  # batches or epochs with the same trouble
     lines: list[dict[str, Any]] = field(default_factory=list)  # of the journal
     data: str = ""  # hash of the names and labels that are trained on
+    ranks: int = 1  # processes that trained last
+    predicted: int = 0  # bytes at the peak, where there is a budget
 
 
 def save(path: Path, state: State, parts: dict[str, Any]) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+from shadowmetric.batches.budget import parse_bytes
+from shadowmetric.batches.meter import peak_bytes
 from shadowmetric.evaluation import Scores
 from shadowmetric.evaluation.plateau import TOLERANCE, convergence_epoch
 from shadowmetric.mistakes import Interrupted
@@ -23,18 +25,18 @@ def finish(training: Training, stop: Stop) -> dict[str, Any]:
     """Score the test split with the best weights, and write the scores."""
 
     def report(stage: str, share: float) -> None:
-        if stop.asked:
+        if stop.asked and training.accelerator.num_processes == 1:
             raise Interrupted(training.run.resume_command())  # the state of the last epoch is saved
         training.show.stage(f"test split: {stage}", share)
 
-    return training.from_main(lambda: scored(training, report))
+    return scored(training, report)
 
 
 def scored(training: Training, report: Report) -> dict[str, Any]:
     """Return the scores of the best weights, after writing them."""
     run, parts, state = training.run, training.parts, training.state
     training.bare_embedder.load_state_dict(load_file(run.best_file))
-    scores, figures = score_test(training.bare_embedder, parts.dataset, parts.shape, report)
+    scores, figures = score_test(training.bare_embedder, parts.dataset, parts.shape, report, training.how)
     recalls = [line["recall_at_1"] for line in state.lines]
     found = figures | {
         "convergence_epoch": None if None in recalls else convergence_epoch(recalls),
@@ -47,8 +49,14 @@ def scored(training: Training, report: Report) -> dict[str, Any]:
         "version": importlib.metadata.version("shadowmetric"),
         "torch": torch.__version__,
     }
-    write_queries(run, scores)
-    run.write_scores(found)
+    if training.settings.memory_budget is not None:
+        device, budget = training.accelerator.device, parse_bytes(training.settings.memory_budget)
+        figures = {"budget": budget, "predicted": state.predicted or None, "peak": peak_bytes(device)}
+        found["memory_bytes"] = figures
+    if training.accelerator.is_main_process:
+        write_queries(run, scores)
+        run.write_scores(found)
+    training.accelerator.wait_for_everyone()
     if training.settings.track:
         training.accelerator.end_training()
     return run.scores() or found

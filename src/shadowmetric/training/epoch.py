@@ -5,6 +5,7 @@ from typing import Any
 
 from safetensors.torch import save_file
 
+from shadowmetric.batches.meter import peak_bytes
 from shadowmetric.evaluation.plateau import has_plateaued
 from shadowmetric.mistakes import Interrupted
 from shadowmetric.training.files import without_nan, write_whole
@@ -20,13 +21,13 @@ def finish_epoch(training: Training, stop: Stop) -> None:
     state = training.state
 
     def report(stage: str, share: float) -> None:
-        if stop.asked:
+        if stop.asked and training.accelerator.num_processes == 1:  # ranks wait for one another, and stop afterwards
             training.write_state()  # as before the judgement, which a resume repeats
             raise Interrupted(training.run.resume_command())
         training.show.stage(f"epoch {state.epoch + 1}: {stage}", share)
 
     began = time.monotonic()
-    judged = without_nan(training.from_main(lambda: judgement(training, report)))
+    judged = without_nan(judgement(training, report))
     is_best = judged["recall_at_1"] is None or judged["recall_at_1"] > state.best
     watch = Watch(state.in_a_row)
     if judged["effective_rank"] is not None:
@@ -45,21 +46,29 @@ def finish_epoch(training: Training, stop: Stop) -> None:
     if training.accelerator.is_main_process:
         training.run.write_journal(state.lines)
     training.show.epoch(state.lines[-1])
+    if state.epoch == 1:
+        training.show.notes(memory_outcome(training))
     if training.settings.track:
         numbers = {name: value for name, value in line.items() if isinstance(value, int | float)}
         training.accelerator.log(numbers, step=state.step)
+
+
+def memory_outcome(training: Training) -> tuple[str, ...]:
+    """Say what a budget's plan predicted and what was measured."""
+    measured = peak_bytes(training.accelerator.device)
+    return () if training.plan is None or measured is None else (training.plan.outcome(measured),)
 
 
 def judgement(training: Training, report: Any) -> dict[str, Any]:
     """Return the figures of what epochs are judged by; None for each if nothing is."""
     parts, embedder = training.parts, training.bare_embedder
     if training.settings.select_on == "test":
-        found = score_test(embedder, parts.dataset, parts.shape, report)[1]
+        found = score_test(embedder, parts.dataset, parts.shape, report, training.how)[1]
         figures = {name: found[name] for name in ("recall_at_1", "map_at_r", "silhouette")}
         return figures | {"effective_rank": found["collapse"]["effective_rank"]}
     if parts.validation is None:
         return dict.fromkeys(("recall_at_1", "map_at_r", "silhouette", "effective_rank"))
-    scores = score_epoch(embedder, parts.validation, parts.shape, report)
+    scores = score_epoch(embedder, parts.validation, parts.shape, report, training.how)
     assert scores.collapse is not None
     return {
         "recall_at_1": scores.recall_at[1],

@@ -17,9 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from shadowmetric.batches.cached import Step, cached_step
 from shadowmetric.data.augmentation import Augmentation
 from shadowmetric.data.loading import Batch, training_batches, wanted_workers
 from shadowmetric.mistakes import Interrupted, Stopped
+from shadowmetric.ops.ranks import ranks_here, summed
 from shadowmetric.training.ending import finish
 from shadowmetric.training.epoch import finish_epoch, plateaued
 from shadowmetric.training.files import write_json
@@ -95,16 +97,14 @@ def train_step(training: Training, batch: Batch, watch: Watch, tally: Tally) -> 
     state, accelerator, optimizer = training.state, training.accelerator, training.optimizer
     set_rates(optimizer, share_of_peak(state.step, steps_of(training), training.recipe.warmup))
     labels = batch.labels.to(accelerator.device)
-    embeddings = training.embedder(batch.images.to(accelerator.device))
-    embeddings.retain_grad()
-    value = loss_of(training, embeddings, labels, batch)
-    accelerator.backward(value)
+    value, embeddings = backward(training, batch, labels)
     training.share_gradients_of_loss()
     number, pushed, gradient = facts(value, embeddings, accelerator.scaler)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    one_class = bool((batch.labels == batch.labels[0]).all())
-    tally.add(batches=1, images=len(labels), loss=number, dead=number == 0, one_class=one_class)
+    everyone = training.parts.train.labels[batch.whole]
+    one_class = bool((everyone == everyone[0]).all())
+    tally.add(batches=1, images=len(everyone), loss=number, dead=number == 0, one_class=one_class)
     tally.add(pushed=pushed, gradient=gradient)
     if state.step % LOOK_EVERY == 0:
         seen = look(embeddings, labels, training.loss)
@@ -114,20 +114,51 @@ def train_step(training: Training, batch: Batch, watch: Watch, tally: Tally) -> 
     watch.note("one_class", one_class)
 
 
+def backward(training: Training, batch: Batch, labels: Tensor) -> Step:
+    """Give the weights the gradient of the whole batch of all processes; return the loss, and the rows of this one."""
+    accelerator, micro_batch = training.accelerator, training.settings.micro_batch
+
+    def loss(embeddings: Tensor, labels: Tensor) -> Tensor:
+        return loss_of(training, embeddings, labels, batch)
+
+    if micro_batch is not None:
+        images = OnDevice(batch.images, accelerator.device)
+        return cached_step(training.embedder, images, labels, loss, micro_batch, scaler=accelerator.scaler)
+    embeddings = training.embedder(batch.images.to(accelerator.device))
+    embeddings.retain_grad()
+    value = loss(embeddings, labels)
+    accelerator.backward(value)
+    return Step(value.detach(), embeddings)
+
+
+class OnDevice:
+    """Images that go to a device when they are asked for, a micro-batch at a time."""
+
+    def __init__(self, images: Tensor, device: torch.device):
+        self.images, self.device = images, device
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, some: slice) -> Tensor:
+        return self.images[some].to(self.device)
+
+
 def facts(value: Tensor, embeddings: Tensor, scaler: Any) -> list[float]:
     """Return the loss, the share of rows with a gradient and a gradient's mean length, with one wait for a GPU."""
     if embeddings.grad is None:
-        return [float(value.detach()), 0.0, 0.0]
-    gradient = torch.linalg.vector_norm(embeddings.grad.float(), dim=1)
+        return [float(value), 0.0, 0.0]
+    gradient = torch.linalg.vector_norm(embeddings.grad.float(), dim=1) / ranks_here().ranks
     if scaler is not None:  # fp16 takes the gradient of a scaled loss
         gradient = gradient / scaler.get_scale()
-    return torch.stack([value.detach().float(), (gradient > 0).float().mean(), gradient.mean()]).tolist()
+    sums = summed(torch.stack([(gradient > 0).float().sum(), gradient.sum(), gradient.new_tensor(len(gradient))]))
+    return torch.stack([value.float(), *(sums[:2] / sums[2])]).tolist()
 
 
 def loss_of(training: Training, embeddings: Tensor, labels: Tensor, batch: Batch) -> Tensor:
     """Return the loss; if it is not finite, save which batch it was, and stop before any weight is touched."""
     try:
-        value = training.loss(embeddings, labels)
+        value = training.gathered_loss(embeddings, labels)
     except ValueError:
         if bool(torch.isfinite(embeddings).all()):
             raise
@@ -136,9 +167,10 @@ def loss_of(training: Training, embeddings: Tensor, labels: Tensor, batch: Batch
         return value
     state, train = training.state, training.parts.train
     where = training.run.folder / "not-finite.json"
-    names = [train.images.name(number) for number in batch.numbers]
-    found = {"epoch": state.epoch + 1, "batch": state.position, "numbers": batch.numbers, "images": names}
-    write_json(where, found | {"labels": batch.labels.tolist()})
+    names = [train.images.name(number) for number in batch.whole]
+    found = {"epoch": state.epoch + 1, "batch": state.position, "numbers": batch.whole, "images": names}
+    if training.accelerator.is_main_process:
+        write_json(where, found | {"labels": train.labels[batch.whole].tolist()})
     raise Stopped(
         f"the loss of batch {state.position} of epoch {state.epoch + 1} is not finite; its images are listed in "
         f"{where}: lower --rate, or use --precision no."

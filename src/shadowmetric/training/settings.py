@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from shadowmetric.batches.budget import parse_bytes
 from shadowmetric.data.augmentation import KINDS
 from shadowmetric.data.catalogue import data_root
 from shadowmetric.losses.catalogue import LOSSES
@@ -27,6 +28,7 @@ CHOICES = {
     "device": ("auto", "cpu"),
     "optimizer": ("adam", "adamw", "sgd"),
 }
+MICRO_BATCH = 32
 SMALL_PICTURES = 64  # pixels up to which small_cnn is the backbone unless another is named
 
 
@@ -77,7 +79,19 @@ class TrainSettings:
     epochs: int | None = None
     """How often the training set is passed, at most."""
     batch: int | None = None
-    """Images in a batch."""
+    """Images in a batch: what the loss sees at once, of all processes together."""
+    logical_batch: int | None = None
+    """The same, of any size: embedded --micro-batch images at a time, with the gradient of the whole batch."""
+    micro_batch: int | None = None
+    """Images that are embedded at once. Default: 32 with --logical-batch, or as --memory-budget allows."""
+    memory_budget: str | None = None
+    """Such as 2GB: chooses --micro-batch so that this process never holds more, libraries included."""
+    scratch_mb: int = 32
+    """Megabytes that mining and the loss may use beside embeddings and results."""
+    cross_batch_memory: int = 0
+    """Embeddings of earlier batches that anchors are compared with too; 0 for none."""
+    cross_batch_warmup: int = 0
+    """Batches until the cross-batch memory is compared with."""
     per_class: int | None = None
     """Images of a class in a batch."""
     batches: int | None = None
@@ -117,6 +131,7 @@ def check_settings(settings: TrainSettings) -> None:
         if value is not None and value not in choices:
             raise Mistake(f"{option(name)} is {value!r}; choose one of {', '.join(choices)}.")
     least = {"epochs": 1, "batch": 2, "per_class": 2, "batches": 1, "dim": 1, "size": 8, "resize": 8}
+    least |= {"logical_batch": 2, "micro_batch": 1, "scratch_mb": 1, "cross_batch_memory": 0, "cross_batch_warmup": 0}
     least |= {"patience": 0, "seed": 0, "workers": 0, "cache_mb": 0, "save_every": 0, "weight_decay": 0}
     for name, lowest in least.items():
         value = getattr(settings, name)
@@ -126,6 +141,13 @@ def check_settings(settings: TrainSettings) -> None:
         value = getattr(settings, name)
         if value is not None and not 0 < value < float("inf"):
             raise Mistake(f"{option(name)} is {value}; it must be a number above 0.")
+    if settings.batch is not None and settings.logical_batch not in (None, settings.batch):
+        raise Mistake(
+            f"--batch is {settings.batch} and --logical-batch {settings.logical_batch}; both say how many images the "
+            "loss sees. Give --logical-batch, and --micro-batch for those that are embedded at once."
+        )
+    if settings.memory_budget is not None:
+        parse_bytes(settings.memory_budget)
     if settings.channels not in (None, 1, 3):
         raise Mistake(f"--channels is {settings.channels}; it must be 1 (grey) or 3 (colour).")
     if settings.size is not None and settings.resize is not None and settings.size > settings.resize:
@@ -151,6 +173,12 @@ def with_recipe(settings: TrainSettings) -> TrainSettings:
         weights = weights or ("none" if backbone == "small_cnn" else "pretrained")
     recipe = recipe_for(settings.recipe, weights not in (None, "none"))
     found = {name: value for name, value in asdict(recipe).items() if getattr(settings, name) is None}
+    if settings.logical_batch is not None:
+        found["batch"] = settings.logical_batch
+        if settings.micro_batch is None and settings.memory_budget is None:
+            found["micro_batch"] = MICRO_BATCH
+    if settings.memory_budget is not None:
+        found["cache_mb"] = min(settings.cache_mb, parse_bytes(settings.memory_budget) // 4 // 2**20)
     if settings.rate is not None and settings.head_rate is None:
         found["head_rate"] = settings.rate * recipe.head_rate / recipe.rate
     kind, colon, place = settings.data.partition(":")

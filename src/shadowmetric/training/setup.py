@@ -15,17 +15,23 @@ from accelerate.tracking import get_available_trackers
 from accelerate.utils import broadcast_object_list
 from torch import Tensor, nn
 
+from shadowmetric.batches import CrossBatchMemory, GatheredLoss
+from shadowmetric.batches.budget import Plan, parse_bytes
+from shadowmetric.batches.cached import BATCH_NORM_CHANGES, uses_batch_statistics
 from shadowmetric.data.sampler import PKSampler
+from shadowmetric.evaluation.evaluate import SCRATCH_BYTES
 from shadowmetric.losses.catalogue import build_loss
 from shadowmetric.mistakes import Mistake
 from shadowmetric.models import Embedder, build_embedder
 from shadowmetric.training import checkpoint
 from shadowmetric.training.checkpoint import State
 from shadowmetric.training.interrupt import Stop
+from shadowmetric.training.memory import MEGABYTE, Setting, planned, set_scratch
 from shadowmetric.training.optimizer import build_optimizer
 from shadowmetric.training.preparation import Parts, prepare
 from shadowmetric.training.recipes import Recipe
 from shadowmetric.training.run import Run
+from shadowmetric.training.scoring import BATCH, How
 from shadowmetric.training.settings import TrainSettings, chosen_recipe
 from shadowmetric.training.show import Show, Silent
 
@@ -46,6 +52,7 @@ class Training:
     accelerator: Accelerator
     show: Show
     state: State
+    plan: Plan | None = None  # where there is a budget
 
     @property
     def settings(self) -> TrainSettings:
@@ -56,6 +63,19 @@ class Training:
     def bare_embedder(self) -> Embedder:
         """Return the embedder as it was built."""
         return self.accelerator.unwrap_model(self.embedder)
+
+    @property
+    def gathered_loss(self) -> GatheredLoss:
+        """Return the loss of the whole batch of all processes."""
+        return GatheredLoss(self.loss)
+
+    @property
+    def how(self) -> How:
+        """Return how much is embedded and evaluated at once."""
+        settings = self.settings
+        batch = min(BATCH, settings.micro_batch or BATCH)
+        scratch = SCRATCH_BYTES if settings.memory_budget is None else settings.scratch_mb * MEGABYTE
+        return How(batch, scratch, shared=self.accelerator.num_processes > 1)
 
     def learnt(self) -> dict[str, Any]:
         """Return what has a state dict."""
@@ -72,21 +92,6 @@ class Training:
         if self.accelerator.is_main_process:
             checkpoint.save(self.run.state_file, self.state, self.learnt())
 
-    def from_main(self, make: Callable[[], Found]) -> Found:
-        """Return what the main process makes, on every process; what it raises is raised on every one."""
-        if self.accelerator.num_processes == 1:
-            return make()
-        found: list[Any] = [None, None]
-        if self.accelerator.is_main_process:
-            try:
-                found[0] = make()
-            except Exception as wrong:
-                found[1] = wrong
-        value, wrong = broadcast_object_list(found)
-        if wrong is not None:
-            raise wrong
-        return value
-
     def anywhere(self, *asked: bool) -> list[bool]:
         """Return of each whether it is so on any process."""
         if self.accelerator.num_processes == 1:
@@ -100,6 +105,22 @@ class Training:
             for parameter in self.loss.parameters():
                 if parameter.grad is not None:
                     parameter.grad = cast(Tensor, self.accelerator.reduce(parameter.grad, "mean"))
+
+
+def from_main(accelerator: Accelerator, make: Callable[[], Found]) -> Found:
+    """Return what the main process makes, on every process; what it raises is raised on every one."""
+    if accelerator.num_processes == 1:
+        return make()
+    found: list[Any] = [None, None]
+    if accelerator.is_main_process:
+        try:
+            found[0] = make()
+        except Exception as wrong:
+            found[1] = wrong
+    value, wrong = broadcast_object_list(found)
+    if wrong is not None:
+        raise wrong
+    return value
 
 
 def set_up(settings: TrainSettings, run: Run, show: Show, stop: Stop | None = None, *, resume: bool) -> Training:
@@ -126,9 +147,17 @@ def set_up(settings: TrainSettings, run: Run, show: Show, stop: Stop | None = No
         raise Mistake("--precision fp16 needs a GPU; on a CPU use bf16 or no.")
     begun = resume and run.state_file.exists()  # then the first weights are not needed again
     embedder = embedder_for(replace(settings, weights=None) if begun else settings).to(accelerator.device)
-    loss = build_loss(
-        settings.loss, margin=settings.margin, miner=settings.miner, classes=parts.classes, dim=settings.dim
-    ).to(accelerator.device)
+    loss = loss_for(settings, parts.classes).to(accelerator.device)
+    show = show if accelerator.is_main_process else Silent()
+    wrapped, optimizer = accelerator.prepare(embedder, build_optimizer(embedder, loss, recipe))
+    plan = None
+    if settings.memory_budget is not None and not begun:
+        budget, ranks = parse_bytes(settings.memory_budget), accelerator.num_processes
+        setting = Setting(parts, recipe, embedder, loss, accelerator.device, ranks)
+        plan = from_main(accelerator, lambda: planned(budget, setting))
+        settings = with_plan(settings, plan)
+        set_scratch(loss, plan.scratch)
+        parts = replace(parts, settings=settings)
     sampler = PKSampler(
         parts.train.labels,
         recipe.batch,
@@ -137,20 +166,69 @@ def set_up(settings: TrainSettings, run: Run, show: Show, stop: Stop | None = No
         batches=settings.batches,
         rank=accelerator.process_index,
         ranks=accelerator.num_processes,
+        multiple=settings.micro_batch or 1,
     )
-    show = show if accelerator.is_main_process else Silent()
-    wrapped, optimizer = accelerator.prepare(embedder, build_optimizer(embedder, loss, recipe))
-    training = Training(run, parts, recipe, wrapped, loss, optimizer, sampler, accelerator, show, State())
+    training = Training(run, parts, recipe, wrapped, loss, optimizer, sampler, accelerator, show, State(), plan)
     if not resume:
-        training.from_main(lambda: run.begin(settings))
-    show.notes((*parts.notes, *embedder.notes, sampler.sentence()))
+        from_main(accelerator, lambda: run.begin(settings))
+    show.notes((*parts.notes, *embedder.notes, sampler.sentence(), *memory_notes(training)))
     training.state = checkpoint.load(run.state_file, training.learnt()) or training.state
     check_same_data(training)
+    show.notes(changed_ranks(training))
     if accelerator.is_main_process:
         run.write_journal(training.state.lines)
     if settings.track:
         accelerator.init_trackers("shadowmetric", config={"loss": settings.loss, "seed": settings.seed})
     return training
+
+
+def loss_for(settings: TrainSettings, classes: int) -> nn.Module:
+    """Return the loss that settings describe, with a memory if they ask for one."""
+    loss = build_loss(
+        settings.loss,
+        margin=settings.margin,
+        miner=settings.miner,
+        classes=classes,
+        dim=settings.dim,
+        scratch_bytes=settings.scratch_mb * MEGABYTE,
+    )
+    if settings.cross_batch_memory == 0:
+        return loss
+    return CrossBatchMemory(loss, settings.cross_batch_memory, warmup=settings.cross_batch_warmup)
+
+
+def with_plan(settings: TrainSettings, plan: Plan) -> TrainSettings:
+    """Return the settings with what a plan decided."""
+    micro_batch = None if plan.micro_batch >= plan.batch and settings.micro_batch is None else plan.micro_batch
+    return replace(settings, micro_batch=micro_batch, scratch_mb=plan.scratch // MEGABYTE)
+
+
+def memory_notes(training: Training) -> tuple[str, ...]:
+    """Return the plan, and what micro-batches change."""
+    micro_batch, notes = training.settings.micro_batch, []
+    if training.plan is not None:
+        notes.append(training.plan.sentence())
+    elif micro_batch is not None:
+        notes.append(f"Batches of {training.recipe.batch} images are embedded {micro_batch} at a time.")
+    if micro_batch is not None and uses_batch_statistics(training.bare_embedder.train()):
+        notes.append(f"Note that {BATCH_NORM_CHANGES.format(micro_batch)}.")
+    return tuple(notes)
+
+
+def changed_ranks(training: Training) -> tuple[str, ...]:
+    """Say what stays equal where a run goes on with another number of processes; note the present one."""
+    before, now = training.state.ranks, training.accelerator.num_processes
+    began = training.state.step > 0
+    training.state.ranks = now
+    if training.plan is not None:
+        training.state.predicted = training.plan.predicted
+    if not began or before == now:
+        return ()
+    return (
+        f"This run was trained with {before} process(es) and goes on with {now}: batches, their order, random changes "
+        "and what is mined stay the same. Sums are rounded in another order, dropout draws other numbers, and batch "
+        "normalisation that is not frozen sees other micro-batches, so the weights are not equal bit for bit.",
+    )
 
 
 def check_same_data(training: Training) -> None:

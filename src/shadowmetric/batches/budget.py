@@ -1,0 +1,193 @@
+"""A training step within a memory budget: measure the embedder once, then choose the micro-batch.
+
+    peak = held + optimiser + images + rows + max( step + per_image x micro_batch,  gradients + loss )
+
+held          resident memory before training: libraries, data, weights (`meter.py`)
+per_image     bytes that autograd keeps of one image: counted exactly, from what two small batches save for backward
+step          the rest of a step, whatever its size: gradients of the weights and workspaces; measured as the peak of a
+              small step less per_image x its images
+images, rows  the logical batch itself, and 3 numbers for each number of its embeddings
+loss          what mining and the loss need beyond the rows (their memory contract)
+
+On two cores the prediction was within a few per cent (docs/scale.md has the table). Worker processes that read images
+come on top.
+"""
+
+import re
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from shadowmetric.batches.cached import uses_batch_statistics
+from shadowmetric.batches.meter import peak_extra_bytes
+from shadowmetric.mistakes import Mistake
+
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
+GRADIENT_SPARE = 1.04  # gradients of activations pass by one at a time: 3 % of what is kept, measured on resnet18
+LEAST_SCRATCH = 2**20
+COPIES_OF_IMAGES = 5  # the batch before, pixels chosen, framed, cut, mirrored
+
+
+def parse_bytes(text: str) -> int:
+    """Return the bytes of "2GB", "512 MiB" or "1.5g"."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]?I?)B?\s*", text.upper())
+    if not found or found[2] not in UNITS or float(found[1]) <= 0:
+        raise Mistake(f"--memory-budget is {text!r}; give a number with a unit, such as 2GB or 512MB.")
+    return int(float(found[1]) * UNITS[found[2]])
+
+
+def said_bytes(count: float) -> str:
+    """Return bytes as people say them."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if count >= size:
+            return f"{count / size:.2f} {unit}" if unit == "GB" else f"{count / size:.0f} {unit}"
+    return f"{count / 1e3:.0f} kB"
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a step of the embedder takes, in bytes."""
+
+    per_image: int
+    step: int
+
+    def bytes(self, images: int) -> int:
+        """Return the peak of a forward and backward pass over so many images."""
+        return round(self.step + GRADIENT_SPARE * self.per_image * images)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a run needs besides the step of its embedder, in bytes."""
+
+    held: int
+    optimizer: int
+    gradients: int
+    images: int  # the logical batch, of this rank
+    rows: int
+    loss: int  # beyond the scratch
+    evaluation: int  # beyond the scratch
+
+    def peak(self, step: int, scratch: int) -> int:
+        """Return the most that is held at once."""
+        training = self.images + self.rows + max(step, self.gradients + self.loss + scratch)
+        making = COPIES_OF_IMAGES * self.images
+        return self.held + self.optimizer + max(training, making, self.evaluation + 3 * scratch)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a run keeps within its budget."""
+
+    budget: int
+    needs: Needs
+    probe: Probe
+    batch: int  # images of a logical batch on this rank
+    micro_batch: int
+    scratch: int
+
+    @property
+    def predicted(self) -> int:
+        """Return the predicted peak."""
+        return self.needs.peak(self.probe.bytes(self.micro_batch), self.scratch)
+
+    def sentence(self) -> str:
+        """Say the plan and what it predicts."""
+        whole = self.micro_batch >= self.batch
+        how = "embedded whole" if whole else f"embedded {self.micro_batch} at a time"
+        return (
+            f"Memory: {said_bytes(self.needs.held)} are held already; a batch of {self.batch} images, {how} "
+            f"({said_bytes(self.probe.per_image)} an image and {said_bytes(self.probe.step)} a step), and a scratch of "
+            f"{said_bytes(self.scratch)}: {said_bytes(self.predicted)} predicted at the peak, of a budget of "
+            f"{said_bytes(self.budget)}."
+        )
+
+    def outcome(self, measured: int) -> str:
+        """Say what was measured beside what was predicted."""
+        off = 100 * (self.predicted - measured) / measured
+        within = "within" if measured <= self.budget else "OVER"
+        return (
+            f"Memory: {said_bytes(measured)} measured at the peak, {said_bytes(self.predicted)} predicted "
+            f"({off:+.0f} %), {within} the budget of {said_bytes(self.budget)}."
+        )
+
+
+def make_plan(
+    budget: int,
+    needs: Needs,
+    probe: Probe,
+    batch: int,
+    *,
+    micro_batch: int | None = None,
+    least: int = 1,
+    scratch: int,
+) -> Plan:
+    """Return the largest micro-batch within the budget, with as much scratch as is wished for or fits.
+
+    micro_batch: the one that must be kept to. least: the smallest that the embedder can be trained with.
+    """
+    wishes = sorted({scratch, *(size for size in (2**22, LEAST_SCRATCH) if size < scratch)}, reverse=True)
+    sizes = [batch, *(2**power for power in range(20, -1, -1) if least <= 2**power < batch)]
+    sizes = sizes if micro_batch is None else [min(micro_batch, batch)]
+    for size in sizes:
+        for some in wishes:
+            plan = Plan(budget, needs, probe, batch, size, some)
+            if plan.predicted <= budget:
+                return plan
+    smallest = Plan(budget, needs, probe, batch, sizes[-1], wishes[-1])
+    enough = said_bytes(1.01 * smallest.predicted)
+    raise Mistake(
+        f"--memory-budget is {said_bytes(budget)}; the smallest that will do is {enough}: "
+        f"{said_bytes(needs.held)} are held before training, {said_bytes(needs.optimizer)} are the optimiser's, "
+        f"{said_bytes(probe.bytes(sizes[-1]))} a step of {sizes[-1]} image(s), {said_bytes(needs.images)} the images "
+        "of a batch. Raise it, or use a smaller --logical-batch, --size or --backbone."
+    )
+
+
+def probe_embedder(embedder: nn.Module, images: Tensor, most: int) -> Probe:
+    """Measure a small step; buffers, generators and gradients are put back. most: bytes that it may take."""
+    device = next(embedder.parameters()).device
+    buffers = [(buffer, buffer.clone()) for buffer in embedder.buffers()]
+    gradients = [(parameter, parameter.grad) for parameter in embedder.parameters()]
+    with torch.random.fork_rng():
+        one, two = (kept_bytes(embedder, images[:count]) for count in (2, 4))
+        per_image = max((two - one) // 2, 1)
+        count = max(2, min(len(images), most // per_image))
+
+        def step() -> None:
+            embedder(images[:count]).sum().backward()
+            for parameter, _ in gradients:
+                parameter.grad = None
+
+        step()  # libraries make their workspaces
+        peak = peak_extra_bytes(step, device)
+    for buffer, before in buffers:
+        buffer.data.copy_(before)
+    for parameter, gradient in gradients:
+        parameter.grad = gradient
+    weights = sum(parameter.numel() * parameter.element_size() for parameter, _ in gradients if parameter.requires_grad)
+    rest = 2 * weights if peak is None else peak - count * per_image
+    return Probe(per_image, max(rest, weights))
+
+
+def kept_bytes(embedder: nn.Module, images: Tensor) -> int:
+    """Return the bytes that autograd keeps of a forward pass, besides weights and images."""
+    own = {tensor.untyped_storage().data_ptr() for tensor in (*embedder.parameters(), *embedder.buffers(), images)}
+    storages: dict[int, int] = {}
+
+    def note(saved: Tensor) -> Tensor:
+        storage = saved.untyped_storage()
+        if storage.data_ptr() not in own:
+            storages[storage.data_ptr()] = storage.nbytes()
+        return saved
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda saved: saved):
+        found = embedder(images)
+    del found
+    return sum(storages.values())
+
+
+def least_micro_batch(embedder: nn.Module) -> int:
+    """Return the smallest micro-batch that an embedder can be trained with: statistics take two images."""
+    return 2 if uses_batch_statistics(embedder) else 1

@@ -1,0 +1,92 @@
+"""What a run needs in memory, and the micro-batch that keeps it within `--memory-budget`.
+
+The budget is of one process, libraries included, as `top` shows it; on a GPU it is of the device's memory. Worker
+processes that read images come on top.
+"""
+
+from dataclasses import dataclass, is_dataclass, replace
+
+import torch
+from torch import nn
+
+from shadowmetric.batches.budget import LEAST_SCRATCH, Needs, Plan, least_micro_batch, make_plan, probe_embedder
+from shadowmetric.batches.meter import held_bytes
+from shadowmetric.mistakes import Mistake
+from shadowmetric.models import Embedder
+from shadowmetric.training.preparation import Parts
+from shadowmetric.training.recipes import Recipe
+from shadowmetric.training.scoring import needed
+
+MEGABYTE = 2**20
+PROBE_IMAGES = 16
+STATES = {"adam": 2, "adamw": 2, "sgd": 1}  # numbers that an optimiser keeps for each weight
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What a plan is made for."""
+
+    parts: Parts
+    recipe: Recipe
+    embedder: Embedder
+    loss: nn.Module
+    device: torch.device
+    ranks: int
+
+
+def planned(budget: int, setting: Setting) -> Plan:
+    """Return the plan that keeps a run within its budget; refuse one that can't be kept."""
+    settings = setting.parts.settings
+    held = held_bytes(setting.device)
+    if held is None:
+        raise Mistake("--memory-budget needs /proc, which this system has not; choose a --micro-batch instead.")
+    batch = -(-setting.recipe.batch // setting.ranks)
+    shape = (PROBE_IMAGES, settings.channels or 3, settings.size or 0, settings.size or 0)
+    images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    setting.embedder.train()
+    probe = probe_embedder(setting.embedder, images.to(setting.device), most=max(budget - held, 0) // 4)
+    return make_plan(
+        budget,
+        needs_of(setting, held, batch),
+        probe,
+        batch,
+        micro_batch=settings.micro_batch,
+        least=least_micro_batch(setting.embedder),
+        scratch=max(settings.scratch_mb * MEGABYTE, LEAST_SCRATCH),
+    )
+
+
+def needs_of(setting: Setting, held: int, batch: int) -> Needs:
+    """Return what a run needs besides the step of its embedder."""
+    settings, recipe = setting.parts.settings, setting.recipe
+    learnt = [*setting.embedder.parameters(), *setting.loss.parameters()]
+    weights = sum(parameter.numel() * parameter.element_size() for parameter in learnt if parameter.requires_grad)
+    on_cpu = setting.device.type == "cpu"
+    image = (settings.channels or 3) * (settings.size or 0) ** 2
+    rows = 4 * settings.dim
+    scored = sum(len(split) for split in needed(setting.parts.dataset).values())
+    return Needs(
+        held=held,
+        optimizer=STATES[recipe.optimizer] * weights + weights * (setting.ranks > 1),  # ranks send copies of gradients
+        gradients=weights,
+        images=batch * image * on_cpu,
+        rows=3 * recipe.batch * rows,
+        loss=loss_bytes(setting),
+        evaluation=2 * scored * rows * on_cpu,
+    )
+
+
+def loss_bytes(setting: Setting) -> int:
+    """Return what mining and the loss need beyond rows and scratch."""
+    recipe = setting.recipe
+    return 100 * recipe.batch * recipe.per_class
+
+
+def set_scratch(loss: nn.Module, scratch_bytes: int) -> None:
+    """Let a loss, and the miner that it has, use no more than this."""
+    for module in loss.modules():
+        if hasattr(module, "scratch_bytes"):
+            module.scratch_bytes = scratch_bytes  # pyright: ignore[reportArgumentType]
+        miner = module.__dict__.get("miner")
+        if is_dataclass(miner) and not isinstance(miner, type) and hasattr(miner, "scratch_bytes"):
+            module.miner = replace(miner, scratch_bytes=scratch_bytes)  # pyright: ignore[reportArgumentType]
