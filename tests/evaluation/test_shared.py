@@ -1,6 +1,7 @@
 """Several processes share an evaluation: real ones, by gloo, against what one process finds.
 
-This file is also the program that each process runs: all cases with sharing and without, and what each rank measured.
+This file is also the program that starts the processes. Each does all cases, shared and alone, and counts what it
+measures; then the tests look at what the ranks wrote down.
 """
 
 import math
@@ -8,23 +9,26 @@ import os
 import subprocess
 import sys
 import warnings
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+import torch.multiprocessing as mp
 from batches import plain_batch
 
 import shadowmetric as sm
-from shadowmetric.evaluation import hits, sharing, silhouette, verification
+from shadowmetric.evaluation import hits, measuring, sharing, silhouette, verification
 from shadowmetric.evaluation.comparison import Sets
 from shadowmetric.ops import top_k
 from shadowmetric.ops.ranks import share
 
 RANKS = (2, 3)
-SECONDS = 60  # until a process that waits for another is given up
-COUNTED = ("map_at_r", "silhouette", "accuracy", "nmi", "verification")
+SECONDS = 30  # until a rank that waits for another gives up
+COUNTED = ("map_at_r", "silhouette", "accuracy", "nmi", "verification", "collapse")
+NO_PAIRS = {"measures": [name for name in sm.evaluation.MEASURES if name != "verification"]}  # whose sums take longest
 ROWS = 601  # where what is measured is counted: even for no number of ranks
 
 
@@ -43,12 +47,12 @@ def duplicates():
     rows, labels = plain_batch(50)
     rows[25:] = rows[:25]
     rows[7] = 0.0
-    return rows, labels % 4, {}
+    return rows, labels % 4, NO_PAIRS
 
 
 def arrays():
     rows, labels = plain_batch(31)
-    return rows.numpy().astype(np.float16), labels.numpy().astype(np.int32), {}
+    return rows.numpy().astype(np.float16), labels.numpy().astype(np.int32), NO_PAIRS
 
 
 CASES = {
@@ -56,15 +60,15 @@ CASES = {
     "small blocks": lambda: one_set(100, scratch_bytes=4096),
     "two sets": lambda: two_sets(23),
     "a sample": lambda: one_set(61, queries=10, seed=3),
-    "a sample of a query set": lambda: two_sets(23, queries=11),
+    "a sample of a query set": lambda: two_sets(23, queries=11, **NO_PAIRS),
     "one query": lambda: two_sets(1),
     "two rows": lambda: one_set(2),
     "one row": lambda: one_set(1),
-    "a sample of one": lambda: one_set(61, queries=1),
-    "one class": lambda: (plain_batch(20)[0], torch.zeros(20, dtype=torch.int64), {}),
+    "a sample of one": lambda: one_set(61, queries=1, **NO_PAIRS),
+    "one class": lambda: (plain_batch(20)[0], torch.zeros(20, dtype=torch.int64), NO_PAIRS),
     "duplicates": duplicates,
     "arrays": arrays,
-    "by cosine": lambda: one_set(61, silhouette_distance="cosine", neighbours=99),
+    "by cosine": lambda: one_set(61, silhouette_distance="cosine", neighbours=99, **NO_PAIRS),
     "no recall": lambda: one_set(20, measures=["recall_at"], recall_at=()),
     "nothing": lambda: one_set(20, measures=[]),
 }
@@ -91,7 +95,10 @@ def work(rank, ranks, folder):
     """Do all cases as one of the ranks, and write down what came out."""
     warnings.simplefilter("error")
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=ranks)
+    patience = timedelta(seconds=SECONDS)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/meeting{ranks}", rank=rank, world_size=ranks, timeout=patience
+    )
     found = {"sentences": {name: sentence_of(*given) for name, given in wrong(rank).items()}}
     for name, case in CASES.items():
         rows, labels, settings = case()
@@ -104,7 +111,7 @@ def work(rank, ranks, folder):
     count_blocks()
     found["measured"] = {name: measured(name, shared=True) for name in COUNTED}
     found["measured alone"] = {name: measured(name, shared=False) for name in COUNTED if rank == 0}
-    torch.save(found, f"{folder}/{rank}.pt")
+    torch.save(found, f"{folder}/{rank}of{ranks}.pt")
     dist.destroy_process_group()
 
 
@@ -115,7 +122,7 @@ def sentence_of(rows, labels, settings):
         return str(error)
 
 
-ENTRIES = []  # of all blocks of similarities, once they are counted
+ENTRIES = []  # of all blocks of similarities, and the rows of collapse, once they are counted
 
 
 def count_blocks():
@@ -128,38 +135,40 @@ def count_blocks():
 
     for module in (hits, silhouette, top_k, verification):
         module.similarity_blocks = counting
+    spread = measuring.collapse
+
+    def counting_rows(rows, **settings):
+        ENTRIES.append(len(rows))
+        return spread(rows, **settings)
+
+    measuring.collapse = counting_rows
 
 
 def measured(name, shared):
-    """Return how many similarities a measure makes in this process."""
+    """Return how many similarities a measure makes in this process, or how many rows collapse looks at."""
     ENTRIES.clear()
     rows, labels = plain_batch(ROWS)
     sm.evaluate(rows, labels, measures=[name], scratch_bytes=2**16, progress=False, shared=shared)
     return sum(ENTRIES)
 
 
-@pytest.fixture(scope="module", params=RANKS)
-def found(request, tmp_path_factory):
-    """Return what each rank wrote down; the processes run once for all tests."""
-    ranks, folder = request.param, tmp_path_factory.mktemp(f"ranks{request.param}")
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Return the folder that all processes wrote to; they run once for all tests, from one import of torch."""
+    folder = tmp_path_factory.mktemp("ranks")
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, __file__, str(rank), str(ranks), str(folder)],
-            env=environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(ranks)
-    ]
-    try:
-        errors = [process.communicate(timeout=SECONDS)[1] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    assert not any(process.returncode for process in processes), "\n".join(errors)[-3000:]
-    return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(ranks)]
+    done = subprocess.run(
+        [sys.executable, __file__, str(folder)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder
+
+
+@pytest.fixture(scope="module", params=RANKS)
+def found(request, written):
+    """Return what each of so many ranks found."""
+    files = [written / f"{rank}of{request.param}.pt" for rank in range(request.param)]
+    return [torch.load(file, weights_only=False) for file in files]
 
 
 def tensors_of(scores):
@@ -205,6 +214,7 @@ def test_each_rank_measures_its_own_queries_only(found):
         for name in ("map_at_r", "silhouette", "accuracy"):
             assert mine[name] == len(share(ROWS, rank, len(found))) * ROWS, name
             assert alone[name] == ROWS * ROWS, name
+        assert mine["collapse"] == (ROWS if rank == 0 else 0)
         assert mine["nmi"] * ROWS == alone["nmi"] * len(share(ROWS, rank, len(found)))
 
 
@@ -275,4 +285,6 @@ def test_values_are_sent_from_a_device_that_can(monkeypatch):
 
 
 if __name__ == "__main__":
-    work(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    start = "fork" if sys.platform == "linux" else "spawn"
+    for ranks in RANKS:
+        mp.start_processes(work, (ranks, sys.argv[1]), nprocs=ranks, start_method=start)  # ends all if one fails

@@ -7,12 +7,18 @@ rows instead of k. A cluster that loses all its rows starts again at the row tha
 
 The same seed gives the same clusters. Another seed gives others: read NMI to two digits, not to four.
 
+Shared by the ranks of torch.distributed, each finds the nearest centres of its own part of the rows, which is nearly
+all of the work. What it finds is joined, and everything else follows from that on every rank.
+
 Memory: the scratch, the centres, and a few numbers for each row.
 """
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from shadowmetric.evaluation.sharing import Part
 from shadowmetric.ops.rows import SHORTEST_ROW, Rows, row_lengths_of
 from shadowmetric.ops.similarity_blocks import Progress
 from shadowmetric.ops.top_k import Neighbours, top_k
@@ -26,13 +32,23 @@ def k_means(
     iterations: int = 50,
     scratch_bytes: int,
     progress: Progress | None = None,
+    shared: bool = False,
 ) -> Tensor:
-    """Return the cluster of each row, 0 to clusters - 1: (rows,) int64."""
+    """Return the cluster of each row, 0 to clusters - 1: (rows,) int64.
+
+    shared: every rank of torch.distributed gives the same rows, and gets the same clusters.
+    """
+    part = Part.of(len(embeddings), shared)
     rows = _rows_with_a_one(embeddings).made_whole(scratch_bytes)
-    centres = _first_centres(rows, min(clusters, len(rows)), seed, scratch_bytes)
+    mine = rows if part.alone else _rows_with_a_one(embeddings[part.rows]).made_whole(scratch_bytes)
+
+    def nearest(centres: Tensor) -> Neighbours:
+        return Neighbours(*(part.joined(found) for found in _nearest(mine, centres, scratch_bytes)))
+
+    centres = _first_centres(rows, min(clusters, len(rows)), seed, nearest)
     cluster = torch.full((len(rows),), -1, dtype=torch.int64, device=embeddings.device)
     for iteration in range(iterations):
-        before, (nearness, cluster) = cluster, _nearest(rows, centres, scratch_bytes)
+        before, (nearness, cluster) = cluster, nearest(centres)
         if torch.equal(before, cluster):
             break
         centres = _means(rows, cluster, nearness, len(centres), scratch_bytes)
@@ -54,13 +70,13 @@ def _nearest(rows: Rows, centres: Tensor, scratch_bytes: int) -> Neighbours:
     return Neighbours(found.similarity[:, 0], found.row[:, 0])
 
 
-def _first_centres(rows: Rows, clusters: int, seed: int, scratch_bytes: int) -> Tensor:
+def _first_centres(rows: Rows, clusters: int, seed: int, nearest: Callable[[Tensor], Neighbours]) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.randint(len(rows), (1,), generator=generator)
     distance = torch.full((len(rows),), torch.inf, dtype=torch.float64)
     while len(chosen) < clusters:
         newest = chosen[len(chosen) // 2 :]  # a round doubles them, so the newest are the second half
-        nearness = _nearest(rows, _some(rows, newest), scratch_bytes).similarity.cpu()
+        nearness = nearest(_some(rows, newest)).similarity.cpu()
         distance = torch.minimum(distance, (1 - 2 * nearness).clamp_min(0.0))
         wait = torch.empty_like(distance).exponential_(generator=generator)
         urgency = distance / wait  # the largest are a draw without replacement, in proportion to the distance

@@ -36,8 +36,8 @@ class Sets(NamedTuple):
     gallery_labels: Tensor  # (gallery,) int64
     own: Tensor | None  # (queries,) the gallery row that is the query itself; None for two sets
 
-    def some(self, chosen: Tensor) -> "Sets":
-        """Return the same with some of the queries."""
+    def some(self, chosen: Tensor | slice) -> "Sets":
+        """Return the same with some of the queries; consecutive ones, given as a slice, are not copied."""
         own = None if self.own is None else self.own[chosen]
         return self._replace(query=self.query[chosen], labels=self.labels[chosen], own=own)
 

@@ -2,6 +2,7 @@
 
     scores = evaluate(embeddings, labels)                                                  # leave-one-out
     scores = evaluate(query, query_labels, gallery=gallery, gallery_labels=gallery_labels)   # two sets
+    scores = evaluate(embeddings, labels, shared=True)        # by all ranks of torch.distributed, each a part of it
 
 Retrieval, voting and verification compare queries with the gallery; silhouette, clusters and collapse look at
 the query set alone. Rows are compared by cosine. Each measure's file has its definition and its edge cases.
@@ -12,24 +13,20 @@ of a sample.
 
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_batch, check_choice, check_scratch
-from shadowmetric.evaluation.classification import class_report
-from shadowmetric.evaluation.clusters import k_means
-from shadowmetric.evaluation.collapse import collapse
 from shadowmetric.evaluation.comparison import Sets, relevant_counts
-from shadowmetric.evaluation.mutual_information import ami, nmi
-from shadowmetric.evaluation.neighbours import vote
+from shadowmetric.evaluation.measuring import STAGES, Choices, Task
 from shadowmetric.evaluation.progress import Bar, Report, Stages
-from shadowmetric.evaluation.retrieval import RETRIEVAL, retrieval
+from shadowmetric.evaluation.retrieval import RETRIEVAL
 from shadowmetric.evaluation.scores import Scores, Setting
-from shadowmetric.evaluation.silhouette import DISTANCES, silhouette
-from shadowmetric.evaluation.verification import verification
+from shadowmetric.evaluation.sharing import agreed, checksum, ranks_of
+from shadowmetric.evaluation.silhouette import DISTANCES
 
 MEASURES = (*RETRIEVAL, "silhouette", "accuracy", "nmi", "verification", "collapse")
 SCRATCH_BYTES = 128 * 2**20
@@ -50,6 +47,7 @@ def evaluate(
     seed: int = 0,
     scratch_bytes: int = SCRATCH_BYTES,
     progress: bool | Report = True,
+    shared: bool = False,
 ) -> Scores:
     """Return the scores of embeddings (queries, dim) with integer labels (queries,): tensors or numpy arrays.
 
@@ -58,92 +56,84 @@ def evaluate(
     neighbours: how many vote on a class. queries: measure a sample of so many, drawn with the seed; clusters and
     collapse are of the whole set all the same. progress: a bar on standard error after two seconds if that is a
     terminal, or a function that is told the stage and the share done.
+
+    shared: every rank of torch.distributed gives the same, measures its part of it, and gets the same scores.
+    Queries, the pairs of verification and the rows of k-means are divided; collapse is small, and rank 0's alone.
+    Silhouette and clusters may differ from those of one process as they do with the scratch, in the last digits;
+    all else is equal. With one process nothing changes, and nothing is sent.
     """
-    wanted = _checked(measures, recall_at, precision_at, neighbours, silhouette_distance, queries, scratch_bytes)
-    with torch.no_grad(), Bar() if progress is True else nullcontext(progress or None) as report:
-        everything = _sets(embeddings, labels, gallery, gallery_labels)
-        chosen = _sample(len(everything.labels), queries, seed).to(everything.labels.device)
-        sets = everything if len(chosen) == len(everything.labels) else everything.some(chosen)
-        itself = everything._replace(gallery=everything.query, gallery_labels=everything.labels, own=None)
-        itself = itself if len(chosen) == len(everything.labels) else itself.some(chosen)
-        setting = _setting(everything, sets, neighbours, silhouette_distance, seed)
-        stages = Stages(expected_costs(setting, wanted), report)
-        figures: dict[str, Any] = {}
-        values: dict[str, Tensor] = {}
-        if "retrieval" in stages.costs:
-            tell = stages.stage("retrieval")
-            values |= retrieval(sets, wanted, recall_at, precision_at, scratch_bytes=scratch_bytes, progress=tell)
-            figures |= _retrieval_figures(values)
-        if "silhouette" in wanted:
-            tell = stages.stage("silhouette")
-            values["silhouette"] = silhouette(
-                itself, distance=silhouette_distance, scratch_bytes=scratch_bytes, progress=tell
-            )
-            figures["silhouette"] = float(values["silhouette"].mean())
-        if "accuracy" in wanted:
-            voted = vote(sets, neighbours, scratch_bytes=scratch_bytes, progress=stages.stage("accuracy"))
-            by_class = class_report(sets.labels, voted.prediction, voted.known)
-            values["accuracy"] = ((voted.prediction == sets.labels) & voted.known).double()
-            figures |= {"accuracy": by_class.accuracy, "macro_f1": by_class.macro_f1}
-            figures |= {"vote": voted, "report": by_class}
-        if "nmi" in wanted:
-            tell, classes = stages.stage("nmi"), len(torch.unique(everything.labels))
-            clusters = k_means(everything.query, classes, seed=seed, scratch_bytes=scratch_bytes, progress=tell)
-            figures |= {"nmi": nmi(everything.labels, clusters), "ami": ami(everything.labels, clusters)}
-        if "verification" in wanted:
-            figures["verification"] = _verified(sets, chosen, scratch_bytes, stages)
-        if "collapse" in wanted:
-            stages.stage("collapse")
-            figures["collapse"] = collapse(everything.query, scratch_bytes=scratch_bytes)
+    choices = Choices(
+        tuple(measures), tuple(recall_at), tuple(precision_at), neighbours, silhouette_distance, queries, seed
+    )
+    with torch.no_grad(), _reporter(progress, shared) as report:
+        task = agreed(
+            lambda: _task(choices, embeddings, labels, gallery, gallery_labels, scratch_bytes, shared), _words, shared
+        )
+        setting = _setting(task)
+        stages = Stages(expected_costs(setting, choices.measures), report)
+        found = [STAGES[name](task, stages.stage(name)) for name in stages.costs]
     return Scores(
         setting=setting,
-        **figures,
-        per_query=values,
-        labels=sets.labels,
-        gallery_labels=sets.gallery_labels,
-        query_rows=chosen,
+        **{name: figure for stage in found for name, figure in stage.figures.items()},
+        per_query={name: value for stage in found for name, value in stage.values.items()},
+        labels=task.sets.labels,
+        gallery_labels=task.sets.gallery_labels,
+        query_rows=task.chosen,
     )
 
 
-def _setting(everything: Sets, sets: Sets, neighbours: int, silhouette_distance: str, seed: int) -> Setting:
+def _reporter(progress: bool | Report, shared: bool) -> AbstractContextManager[Report | None]:
+    """Return who is told the progress; one bar is enough for all ranks."""
+    if progress is True:
+        return Bar() if ranks_of(shared).rank == 0 else nullcontext()
+    return nullcontext(progress or None)
+
+
+def _task(
+    choices: Choices,
+    embeddings: Any,
+    labels: Any,
+    gallery: Any,
+    gallery_labels: Any,
+    scratch_bytes: int,
+    shared: bool,
+) -> Task:
+    """Check everything that was given, and choose the queries."""
+    check_scratch(scratch_bytes)
+    _check(choices)
+    sets = everything = _sets(embeddings, labels, gallery, gallery_labels)
+    itself = everything._replace(gallery=everything.query, gallery_labels=everything.labels, own=None)
+    chosen = _sample(len(everything.labels), choices.queries, choices.seed).to(everything.labels.device)
+    if len(chosen) < len(everything.labels):
+        sets, itself = everything.some(chosen), itself.some(chosen)
+    return Task(choices, everything, chosen, sets, itself, scratch_bytes, shared)
+
+
+def _words(task: Task) -> dict[str, str]:
+    """Return what must be the same on all ranks; of the rows only their shape, which costs nothing to compare."""
+    everything = task.everything
+    words = {
+        "embeddings": f"shape {tuple(everything.query.shape)}",
+        "gallery": f"shape {tuple(everything.gallery.shape)}" if everything.own is None else "none",
+        "labels": checksum(everything.labels),
+        "gallery_labels": checksum(everything.gallery_labels),
+    }
+    return words | {name: repr(value) for name, value in task.choices._asdict().items()}
+
+
+def _setting(task: Task) -> Setting:
+    sets = task.sets
     return Setting(
-        protocol="query-gallery" if everything.own is None else "leave-one-out",
+        protocol="query-gallery" if sets.own is None else "leave-one-out",
         queries=len(sets.labels),
-        of_queries=len(everything.labels),
+        of_queries=len(task.everything.labels),
         gallery=len(sets.gallery_labels),
         dim=sets.query.shape[1],
         classes=len(torch.unique(sets.labels)),
         lone_queries=int((relevant_counts(sets) == 0).sum()),
-        neighbours=neighbours,
-        silhouette_distance=silhouette_distance,
-        seed=seed,
-    )
-
-
-def _retrieval_figures(values: dict[str, Tensor]) -> dict[str, Any]:
-    """Return the means over the queries that are not lone, by the names of `Scores`."""
-    figures: dict[str, Any] = {"recall_at": {}, "precision_at": {}}
-    for name, value in values.items():
-        kind, _, k = name.rpartition("_")
-        if kind in figures:
-            figures[kind][int(k)] = float(value.nanmean())
-        else:
-            figures[name] = float(value.nanmean())
-    return figures
-
-
-def _verified(sets: Sets, chosen: Tensor, scratch_bytes: int, stages: Stages):
-    tell = stages.stage("verification")
-    if sets.own is not None and len(chosen) == len(sets.gallery_labels):  # each two rows once
-        return verification(sets.query, sets.labels, scratch_bytes=scratch_bytes, progress=tell)
-    return verification(
-        sets.query,
-        sets.labels,
-        gallery=sets.gallery,
-        gallery_labels=sets.gallery_labels,
-        own=sets.own,
-        scratch_bytes=scratch_bytes,
-        progress=tell,
+        neighbours=task.choices.neighbours,
+        silhouette_distance=task.choices.silhouette_distance,
+        seed=task.choices.seed,
     )
 
 
@@ -176,28 +166,21 @@ def _sample(rows: int, queries: int | None, seed: int) -> Tensor:
     return torch.randperm(rows, generator=torch.Generator().manual_seed(seed))[:queries].sort().values
 
 
-def _checked(
-    measures: Sequence[str],
-    recall_at: Sequence[int],
-    precision_at: Sequence[int],
-    neighbours: int,
-    silhouette_distance: str,
-    queries: int | None,
-    scratch_bytes: int,
-) -> tuple[str, ...]:
-    """Return the measures, or refuse settings that make no sense before anything is measured."""
-    for name in measures:
+def _check(choices: Choices) -> None:
+    """Refuse choices that make no sense before anything is measured."""
+    for name in choices.measures:
         check_choice(name, MEASURES, "a measure")
-    check_choice(silhouette_distance, DISTANCES, "silhouette_distance")
-    check_scratch(scratch_bytes)
-    sizes = {"recall_at": recall_at, "precision_at": precision_at, "neighbours": [neighbours]}
-    if queries is not None:
-        sizes["queries"] = [queries]
+    check_choice(choices.silhouette_distance, DISTANCES, "silhouette_distance")
+    sizes = {
+        "recall_at": choices.recall_at,
+        "precision_at": choices.precision_at,
+        "neighbours": [choices.neighbours],
+        "queries": [] if choices.queries is None else [choices.queries],
+    }
     for name, counts in sizes.items():
         for count in counts:
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
                 raise ValueError(f"{name} is {count!r}; it must be a whole number above 0.")
-    return tuple(measures)
 
 
 def expected_costs(setting: Setting, measures: Sequence[str]) -> dict[str, float]:

@@ -20,6 +20,10 @@ product it is.
 
 Rows are arranged by class, so that few blocks hold genuine pairs and have to compare labels.
 
+Shared by the ranks of torch.distributed, each counts the pairs of its own part of the arranged rows. Where each two
+rows are a pair once, the first rows have the most pairs, so the parts grow: equal areas of the triangle above the
+diagonal. The histograms are summed, 16 MB sent once.
+
 Memory: the scratch, 16 MB of histograms and about 40 MB to read them; a few numbers for each row. Rows are read a
 block at a time, so a memory-mapped file stays on disk. Time: the product in float64, and 4 to 5 ns to count a pair.
 """
@@ -33,13 +37,16 @@ from torch import Tensor
 
 from shadowmetric.checks import check_batch, check_labels, check_scratch
 from shadowmetric.evaluation.accept_curve import AcceptCurve, roc_auc, tied_share
+from shadowmetric.evaluation.sharing import ranks_of, total
 from shadowmetric.ops.exact_rows import ExactUnitRows
+from shadowmetric.ops.ranks import Ranks, share
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, Block, Progress, similarity_blocks
 from shadowmetric.ops.top_k import write_at
 
 STEPS = 2**19  # of the cosine between 0 and 1
 BINS = 2 * STEPS + 1  # the multiples of a step from -1 to 1
 NOT_A_PAIR = 0  # the bin of entries that do not count; the cosine -1 has bin 1
+ALL = slice(None)
 GENUINE = BINS + 1  # how much further the bins of genuine pairs lie
 
 
@@ -70,11 +77,13 @@ def verification(
     false_accept_rates: Sequence[float] = (0.1, 0.01, 0.001, 0.0001),
     scratch_bytes: int = SCRATCH_BYTES,
     progress: Progress | None = None,
+    shared: bool = False,
 ) -> Verification:
     """Return the figures of all pairs: each two rows once, or each row with each row of the gallery.
 
     own: (batch,) int64, for each row the gallery row that is the row itself and no pair with it, or -1.
     progress: told the share that is done, after each block.
+    shared: every rank of torch.distributed gives the same rows, counts a part of the pairs, and gets the same figures.
 
     A false accept rate f needs 1 / f impostors or more to be measured: where f * impostor_pairs < 1 the threshold
     admits no impostor at all. Where no genuine pair can be accepted the threshold lies above the highest impostor,
@@ -84,18 +93,18 @@ def verification(
     _check_rates(false_accept_rates)
     labels, gallery_labels = check_batch(embeddings, labels, gallery, gallery_labels, other="gallery")
     _check_own(own, embeddings, gallery)
-    rows = _Arranged(embeddings, labels, tail=STEPS + 1.5, scale=float(STEPS))  # times columns: the bin of the cosine
     if gallery is None or gallery_labels is None:
-        columns = _Arranged(embeddings, labels, tail=1.0)
+        mine, columns = _part_of_triangle(len(labels), ranks_of(shared)), _Arranged(embeddings, labels, tail=1.0)
     else:
-        columns = _Arranged(gallery, gallery_labels, tail=1.0)
+        mine, columns = _part(len(labels), ranks_of(shared)), _Arranged(gallery, gallery_labels, tail=1.0)
+    rows = _Arranged(embeddings, labels, mine, tail=STEPS + 1.5, scale=float(STEPS))  # times columns: the cosine's bin
     own_column = None if own is None else columns.places(own)[rows.arrangement]
     counts = _Counts(embeddings.device)
     blocks = similarity_blocks(
         rows,
         columns,
         scratch_bytes=scratch_bytes,
-        reach=(lambda top, _: (top, len(columns))) if gallery is None else None,
+        reach=(lambda top, _: (mine.start + top, len(columns))) if gallery is None else None,
         temporaries=1.25,
         progress=progress,
     )
@@ -104,24 +113,37 @@ def verification(
         if rows.shares_class(columns, block):
             same = rows.labels[block.top : block.bottom, None] == columns.labels[block.first : block.last]
             index.add_(same, alpha=GENUINE)
-        if gallery is None and block.first == block.top:
-            index.triu_(1)
+        if gallery is None and block.first < mine.start + block.bottom:  # on the diagonal
+            index.triu_(mine.start + block.top - block.first + 1)
         if own_column is not None:
             write_at(index, own_column[block.top : block.bottom] - block.first, float(NOT_A_PAIR))
         counts.add(index)
-    return _figures(*counts.genuine_and_impostor(), false_accept_rates)
+    return _figures(*counts.genuine_and_impostor(shared), false_accept_rates)
+
+
+def _part(rows: int, here: Ranks) -> slice:
+    """Return the rows of a rank; perhaps none."""
+    mine = share(rows, *here)
+    return slice(mine.start, mine.stop)
+
+
+def _part_of_triangle(rows: int, here: Ranks) -> slice:
+    """Return the rows of a rank, so that each has as many of the pairs (row, later row) as any other."""
+    rank, ranks = here
+    first, last = (rows - round(rows * math.sqrt(1 - number / ranks)) for number in (rank, rank + 1))
+    return slice(first, last)
 
 
 class _Arranged(ExactUnitRows):
-    """Exact unit rows arranged by class, with their labels."""
+    """Exact unit rows arranged by class, or some of the arranged ones, with their labels."""
 
-    def __init__(self, source: Tensor, labels: Tensor, *, tail: float, scale: float = 1.0):
-        self.labels, self.arrangement = torch.sort(labels, stable=True)
+    def __init__(self, source: Tensor, labels: Tensor, some: slice = ALL, *, tail: float, scale: float = 1.0):
+        self.labels, self.arrangement = (arranged[some] for arranged in torch.sort(labels, stable=True))
         self.labels_at_hand = self.labels.cpu()
         super().__init__(source, self.arrangement, tail=tail, scale=scale)
 
     def places(self, numbers: Tensor) -> Tensor:
-        """Return where some rows stand in the arrangement; -1 for -1."""
+        """Return where some rows stand in the arrangement of all; -1 for -1."""
         place = torch.empty_like(self.arrangement)
         place[self.arrangement] = torch.arange(len(place), device=place.device)
         return torch.where(numbers < 0, -1, place[numbers.clamp_min(0)])
@@ -152,9 +174,9 @@ class _Counts:
         """Count the entries of a block."""
         self.counts.index_add_(0, index.view(-1), self.one.expand(index.numel()))
 
-    def genuine_and_impostor(self) -> tuple[Tensor, Tensor]:
-        """Return both histograms, on the CPU."""
-        counts = self.counts.cpu()
+    def genuine_and_impostor(self, shared: bool) -> tuple[Tensor, Tensor]:
+        """Return both histograms, on the CPU; those of all ranks if they share the pairs."""
+        counts = total(self.counts, shared).cpu()
         return counts[GENUINE + 1 :], counts[1:GENUINE]
 
 
