@@ -3,10 +3,9 @@
 from functools import cache
 
 import pytest
+import rank_work
 import torch
 from processes import run_ranks
-
-import rank_work
 
 TOLERANCE = {"rtol": 0.0, "atol": 1e-10}
 

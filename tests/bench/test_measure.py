@@ -3,7 +3,7 @@
 import torch
 
 from shadowmetric.bench import measure
-from shadowmetric.bench.measure import kept_bytes, peak_extra_bytes, step, times
+from shadowmetric.bench.measure import kept_bytes, step, times
 
 
 def test_kept_bytes_counts_what_a_product_keeps():
@@ -30,19 +30,6 @@ def test_kept_bytes_counts_an_exponential_s_own_result():
 
 def test_kept_bytes_of_a_step_without_backward_is_none():
     assert kept_bytes(lambda: None, torch.zeros(2, 2)) is None
-
-
-def test_peak_sees_memory_that_is_freed_again():
-    size = 64 * 2**20
-    peak = peak_extra_bytes(lambda: torch.ones(size // 4).sum())
-    assert peak is None or 0.9 * size < peak < 1.2 * size
-
-
-def test_peak_is_unknown_without_proc(monkeypatch, tmp_path):
-    monkeypatch.setattr(measure, "CLEAR_REFS", tmp_path / "nowhere" / "clear_refs")
-    calls = []
-    assert peak_extra_bytes(lambda: calls.append(1)) is None
-    assert calls == [1]
 
 
 def test_a_step_leaves_the_gradient_of_one_backward():

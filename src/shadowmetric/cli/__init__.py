@@ -3,6 +3,7 @@
 What a user got wrong is one sentence on standard error and exit code 2; a traceback is our mistake.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,10 +20,10 @@ def main(tokens: Sequence[str] | None = None) -> None:
         words, config = without_config(sys.argv[1:] if tokens is None else tokens)
         command_line(config)(words, exit_on_error=False, print_error=False)
     except (Mistake, CycloptsError) as mistake:
-        print(" ".join(str(mistake).split()), file=sys.stderr)
+        print(f"{who()}{' '.join(str(mistake).split())}", file=sys.stderr)
         sys.exit(2)
     except Stopped as stopped:
-        print(f"Stopped: {stopped}", file=sys.stderr)
+        print(f"{who()}Stopped: {stopped}", file=sys.stderr)
         sys.exit(1)
     except Interrupted as saved:
         print(f"Stopped and saved. Go on with:\n{saved}", file=sys.stderr)
@@ -30,6 +31,11 @@ def main(tokens: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         sys.exit(130)
+
+
+def who() -> str:
+    """Return which of several processes speaks; nothing if there is one."""
+    return f"rank {os.environ.get('RANK')}: " if int(os.environ.get("WORLD_SIZE", "1")) > 1 else ""
 
 
 def command_line(config: Path | None = None):

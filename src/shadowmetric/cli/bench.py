@@ -1,13 +1,15 @@
 """`shadowmetric bench`: the losses beside the peers; `bench evaluation`: the evaluation beside them; `bench training`:
-`train` beside a bare loop."""
+`train` beside a bare loop; `bench step`: a training step in micro-batches beside plain ones."""
 
 from cyclopts import App
 
 from shadowmetric.cli.bench_evaluation import evaluation
 from shadowmetric.cli.bench_losses import losses
+from shadowmetric.cli.bench_step import step
 from shadowmetric.cli.bench_training import training
 
 bench = App(name="bench")
 bench.default(losses)
 bench.command(evaluation)
 bench.command(training)
+bench.command(step)

@@ -65,8 +65,6 @@ class PKSampler(Sampler[list[int]]):
         _check("multiple", multiple, 1)
         if not 0 <= rank < ranks:
             raise Mistake(f"rank is {rank!r} of {ranks}; it must be 0 to {ranks - 1}.")
-        if ranks > batch:
-            raise Mistake(f"a batch of {batch} images is too small for {ranks} ranks; each must have at least one.")
         if batches is not None:
             _check("batches", batches, 1)
         numbers = np.asarray(labels)
@@ -83,6 +81,9 @@ class PKSampler(Sampler[list[int]]):
         self.images = sum(len(images) for images in self.members)
         self.batches = batches or max(1, -(-self.images // batch))
         self.epoch = self.position = 0
+        least = self.least_images()
+        if ranks > least:
+            raise Mistake(f"ranks is {ranks} and a batch may have as few as {least} images; use at most {least} ranks.")
 
     def __len__(self) -> int:
         return self.batches
@@ -106,6 +107,12 @@ class PKSampler(Sampler[list[int]]):
     def share_of(self, numbers: list[int]) -> range:
         """Return the places in a batch that this rank takes."""
         return share(len(numbers), self.rank, self.ranks, self.multiple)
+
+    def least_images(self) -> int:
+        """Return what no batch is smaller than: where a class is small, the last place may stay empty."""
+        wanted = shares(self.batch, self.per_class, len(self.members))
+        small = min(len(images) for images in self.members) < wanted[0]
+        return self.batch - small if self.images > self.batch else self.images
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the start of an epoch."""

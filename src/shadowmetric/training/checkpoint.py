@@ -68,6 +68,19 @@ def load(path: Path, parts: dict[str, Any]) -> State | None:
     return State(**found["state"])
 
 
+def changed_ranks(state: State, now: int) -> tuple[str, ...]:
+    """Say what stays equal where a run goes on with another number of processes; note the present one."""
+    before, state.ranks = state.ranks, now
+    if state.step == 0 or before == now:
+        return ()
+    return (
+        f"This run was trained by {before} process(es) and goes on with {now}: batches, their order, random changes "
+        "of images and what is mined stay the same. Sums are rounded in another order, dropout draws other numbers, "
+        "and batch normalisation that is not frozen sees other parts of a batch, so the weights are not equal bit "
+        "for bit.",
+    )
+
+
 def seed_everything(seed: int) -> None:
     """Seed the generators of torch, numpy and python."""
     torch.manual_seed(seed)

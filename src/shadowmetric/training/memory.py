@@ -9,13 +9,23 @@ from dataclasses import dataclass, is_dataclass, replace
 import torch
 from torch import nn
 
-from shadowmetric.batches.budget import LEAST_SCRATCH, Needs, Plan, least_micro_batch, make_plan, probe_embedder
+from shadowmetric.batches.budget import (
+    LEAST_SCRATCH,
+    Needs,
+    Plan,
+    least_micro_batch,
+    make_plan,
+    parse_bytes,
+    probe_embedder,
+)
+from shadowmetric.batches.cached import BATCH_NORM_CHANGES, uses_batch_statistics
 from shadowmetric.batches.meter import held_bytes
 from shadowmetric.mistakes import Mistake
 from shadowmetric.models import Embedder
 from shadowmetric.training.preparation import Parts
 from shadowmetric.training.recipes import Recipe
 from shadowmetric.training.scoring import needed
+from shadowmetric.training.settings import TrainSettings
 
 MEGABYTE = 2**20
 PROBE_IMAGES = 16
@@ -34,9 +44,10 @@ class Setting:
     ranks: int
 
 
-def planned(budget: int, setting: Setting) -> Plan:
+def planned(setting: Setting) -> Plan:
     """Return the plan that keeps a run within its budget; refuse one that can't be kept."""
     settings = setting.parts.settings
+    budget = parse_bytes(settings.memory_budget or "")
     held = held_bytes(setting.device)
     if held is None:
         raise Mistake("--memory-budget needs /proc, which this system has not; choose a --micro-batch instead.")
@@ -80,6 +91,24 @@ def loss_bytes(setting: Setting) -> int:
     """Return what mining and the loss need beyond rows and scratch."""
     recipe = setting.recipe
     return 100 * recipe.batch * recipe.per_class
+
+
+def with_plan(settings: TrainSettings, plan: Plan) -> TrainSettings:
+    """Return the settings with what a plan decided."""
+    micro_batch = None if plan.micro_batch >= plan.batch and settings.micro_batch is None else plan.micro_batch
+    return replace(settings, micro_batch=micro_batch, scratch_mb=plan.scratch // MEGABYTE)
+
+
+def memory_notes(plan: Plan | None, micro_batch: int | None, batch: int, embedder: Embedder) -> list[str]:
+    """Return the plan, and what micro-batches change."""
+    notes = []
+    if plan is not None:
+        notes.append(plan.sentence())
+    elif micro_batch is not None:
+        notes.append(f"Batches of {batch} images are embedded {micro_batch} at a time.")
+    if micro_batch is not None and uses_batch_statistics(embedder.train()):
+        notes.append(f"Note that {BATCH_NORM_CHANGES.format(micro_batch)}.")
+    return notes
 
 
 def set_scratch(loss: nn.Module, scratch_bytes: int) -> None:

@@ -16,8 +16,7 @@ from accelerate.utils import broadcast_object_list
 from torch import Tensor, nn
 
 from shadowmetric.batches import CrossBatchMemory, GatheredLoss
-from shadowmetric.batches.budget import Plan, parse_bytes
-from shadowmetric.batches.cached import BATCH_NORM_CHANGES, uses_batch_statistics
+from shadowmetric.batches.budget import Plan
 from shadowmetric.data.sampler import PKSampler
 from shadowmetric.evaluation.evaluate import SCRATCH_BYTES
 from shadowmetric.losses.catalogue import build_loss
@@ -26,7 +25,7 @@ from shadowmetric.models import Embedder, build_embedder
 from shadowmetric.training import checkpoint
 from shadowmetric.training.checkpoint import State
 from shadowmetric.training.interrupt import Stop
-from shadowmetric.training.memory import MEGABYTE, Setting, planned, set_scratch
+from shadowmetric.training.memory import MEGABYTE, Setting, memory_notes, planned, set_scratch, with_plan
 from shadowmetric.training.optimizer import build_optimizer
 from shadowmetric.training.preparation import Parts, prepare
 from shadowmetric.training.recipes import Recipe
@@ -152,9 +151,8 @@ def set_up(settings: TrainSettings, run: Run, show: Show, stop: Stop | None = No
     wrapped, optimizer = accelerator.prepare(embedder, build_optimizer(embedder, loss, recipe))
     plan = None
     if settings.memory_budget is not None and not begun:
-        budget, ranks = parse_bytes(settings.memory_budget), accelerator.num_processes
-        setting = Setting(parts, recipe, embedder, loss, accelerator.device, ranks)
-        plan = from_main(accelerator, lambda: planned(budget, setting))
+        setting = Setting(parts, recipe, embedder, loss, accelerator.device, accelerator.num_processes)
+        plan = from_main(accelerator, lambda: planned(setting))
         settings = with_plan(settings, plan)
         set_scratch(loss, plan.scratch)
         parts = replace(parts, settings=settings)
@@ -171,10 +169,13 @@ def set_up(settings: TrainSettings, run: Run, show: Show, stop: Stop | None = No
     training = Training(run, parts, recipe, wrapped, loss, optimizer, sampler, accelerator, show, State(), plan)
     if not resume:
         from_main(accelerator, lambda: run.begin(settings))
-    show.notes((*parts.notes, *embedder.notes, sampler.sentence(), *memory_notes(training)))
+    memory = memory_notes(plan, settings.micro_batch, recipe.batch, embedder)
+    show.notes((*parts.notes, *embedder.notes, sampler.sentence(), *memory))
     training.state = checkpoint.load(run.state_file, training.learnt()) or training.state
     check_same_data(training)
-    show.notes(changed_ranks(training))
+    show.notes(checkpoint.changed_ranks(training.state, accelerator.num_processes))
+    if plan is not None:
+        training.state.predicted = plan.predicted
     if accelerator.is_main_process:
         run.write_journal(training.state.lines)
     if settings.track:
@@ -195,40 +196,6 @@ def loss_for(settings: TrainSettings, classes: int) -> nn.Module:
     if settings.cross_batch_memory == 0:
         return loss
     return CrossBatchMemory(loss, settings.cross_batch_memory, warmup=settings.cross_batch_warmup)
-
-
-def with_plan(settings: TrainSettings, plan: Plan) -> TrainSettings:
-    """Return the settings with what a plan decided."""
-    micro_batch = None if plan.micro_batch >= plan.batch and settings.micro_batch is None else plan.micro_batch
-    return replace(settings, micro_batch=micro_batch, scratch_mb=plan.scratch // MEGABYTE)
-
-
-def memory_notes(training: Training) -> tuple[str, ...]:
-    """Return the plan, and what micro-batches change."""
-    micro_batch, notes = training.settings.micro_batch, []
-    if training.plan is not None:
-        notes.append(training.plan.sentence())
-    elif micro_batch is not None:
-        notes.append(f"Batches of {training.recipe.batch} images are embedded {micro_batch} at a time.")
-    if micro_batch is not None and uses_batch_statistics(training.bare_embedder.train()):
-        notes.append(f"Note that {BATCH_NORM_CHANGES.format(micro_batch)}.")
-    return tuple(notes)
-
-
-def changed_ranks(training: Training) -> tuple[str, ...]:
-    """Say what stays equal where a run goes on with another number of processes; note the present one."""
-    before, now = training.state.ranks, training.accelerator.num_processes
-    began = training.state.step > 0
-    training.state.ranks = now
-    if training.plan is not None:
-        training.state.predicted = training.plan.predicted
-    if not began or before == now:
-        return ()
-    return (
-        f"This run was trained with {before} process(es) and goes on with {now}: batches, their order, random changes "
-        "and what is mined stay the same. Sums are rounded in another order, dropout draws other numbers, and batch "
-        "normalisation that is not frozen sees other micro-batches, so the weights are not equal bit for bit.",
-    )
 
 
 def check_same_data(training: Training) -> None:
