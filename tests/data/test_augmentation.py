@@ -193,11 +193,12 @@ def test_the_seed_alone_decides_and_the_pictures_stay_as_they_are(kind, as_list)
 
 
 def test_mirror_and_place_of_a_shift_have_nothing_to_do_with_each_other():
-    """The middle of a square tells its place, and which neighbour is larger whether it was mirrored."""
-    pictures = numbered(16, 16).expand(4000, -1, -1, -1)
-    found = Augmentation("shift", mirror=True)(pictures, Preprocessing(16, 16, 1), 0)
-    top, left = np.divmod(found[:, 0, 8, 8].numpy() - 1, 16)
+    """The middle, which no mirror moves, tells the place of a square; its neighbour whether it was mirrored."""
+    pictures = numbered(17, 17).expand(4000, -1, -1, -1)
+    found = Augmentation("shift", mirror=True)(pictures, Preprocessing(17, 17, 1), 0)
+    top, left = np.divmod(found[:, 0, 8, 8].numpy() - 1, 17)
     turned = (found[:, 0, 8, 8] > found[:, 0, 8, 9]).numpy()
+    assert len(set(zip(top, left, turned, strict=True))) == 5 * 5 * 2
     assert uncorrelated(top, left, turned)
 
 

@@ -120,9 +120,16 @@ def test_losses_see_the_same_batches_from_the_same_weights(tmp_path, monkeypatch
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-@pytest.mark.parametrize("batch", [1, 3, 5, 7])
-def test_ctrl_c_saves_and_a_resume_ends_as_if_nothing_had_happened(tmp_path, batch):
-    whole = train(QUICK, tmp_path / "whole")
+IN_PIECES = {"logical_batch": 40, "batch": None, "micro_batch": 16}  # and the rest in a smaller piece
+MEMORY = {"cross_batch_memory": 50, "cross_batch_warmup": 1}
+
+
+@pytest.mark.parametrize(
+    ("batch", "more"), [(1, {}), (3, {}), (5, {}), (7, {}), (3, IN_PIECES | MEMORY), (5, IN_PIECES), (5, MEMORY)]
+)
+def test_ctrl_c_saves_and_a_resume_ends_as_if_nothing_had_happened(tmp_path, batch, more):
+    settings = quick(**more)
+    whole = train(settings, tmp_path / "whole")
     count = [0]
 
     def interrupt(moment):
@@ -131,9 +138,9 @@ def test_ctrl_c_saves_and_a_resume_ends_as_if_nothing_had_happened(tmp_path, bat
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(Interrupted, match=r"shadowmetric train --resume .*stopped"):
-        train(QUICK, tmp_path / "stopped", show=Watching(interrupt))
+        train(settings, tmp_path / "stopped", show=Watching(interrupt))
     assert Run(tmp_path / "stopped").scores() is None
-    resumed = train(QUICK, tmp_path / "stopped", resume=True)
+    resumed = train(settings, tmp_path / "stopped", resume=True)
     weights = [load_file(tmp_path / name / "best.safetensors") for name in ("whole", "stopped")]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     assert {**whole, "train_seconds": 0} == {**resumed, "train_seconds": 0}
