@@ -34,7 +34,7 @@ class CompareSettings:
     losses: Names = PAPER_LOSSES
     """The first is the reference. Default: the six of the paper's tables."""
     controls: bool = True
-    """Also train Triplet at twice the margin, and twice Shadow: what lies between them is noise."""
+    """Also train Triplet at twice the margin, and twice Shadow: what lies between the latter and Shadow is noise."""
     floors: bool = True
     """Also score raw pixels and the untrained embedder."""
     seeds: int = 3

@@ -3,8 +3,8 @@
 For one seed every loss starts from the same weights, sees the same batches in the same order with the same random
 changes, and is judged on the same validation part. Beside the methods stand
 
-    controls    triplet_control and double_shadow (see losses/catalogue): equal by algebra, so that what lies between
-                them is the noise of rounding, grown over the steps
+    controls    triplet_control and double_shadow (see losses/catalogue): equal by algebra, and Shadow's own but for a
+                factor that AdamW ignores, so that what lies between them and Shadow is noise of training
     floors      raw_pixels and untrained: no training at all
 
 A difference is judged twice. Over queries: values of each query, averaged over seeds, paired with the reference's.

@@ -4,7 +4,8 @@ Margin and miner are asked of losses of triplets only; the others keep the value
 controls, not methods. On unit rows Shadow at margin m is half the squared Triplet at margin 2m, so
 
     triplet_control    Triplet at 2m with the triplets that are mined at m: what Shadow is, but for the factor
-    double_shadow      Shadow times 2: exactly that Triplet, so whatever differs between the two is rounding
+    double_shadow      Shadow times 2: exactly that Triplet. AdamW ignores a factor but for its epsilon and rounding, so
+                       what differs between it and Shadow is noise of training
 """
 
 from collections.abc import Callable, Sequence
