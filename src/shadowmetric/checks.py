@@ -18,6 +18,10 @@ NUMBERS_AT_ONCE = 2**20  # of rows that are looked through
 LONGEST_ROW = 1e18  # products of two such lengths are still finite in float32
 
 
+class NotFinite(ValueError):
+    """Rows with NaN, infinity or lengths beyond all measure."""
+
+
 def check_margin(margin: float, *, name: str = "margin", finite: bool = True) -> float:
     """Return the margin, or another setting that must be above 0; infinity only where it has a meaning."""
     if isinstance(margin, bool) or not isinstance(margin, int | float) or not margin > 0:
@@ -166,13 +170,13 @@ def _check_finite(rows: Tensor, name: str) -> None:
         return
     bad = torch.cat([~torch.isfinite(part).all(dim=1) for part in rows.split(some)]).nonzero()
     if len(bad):
-        raise ValueError(
+        raise NotFinite(
             f"{name} has NaN or infinity in {len(bad)} of {len(rows)} rows, the first is row {int(bad[0])}; "
             "look for a division by zero, a learning rate too high or an overflow in half precision."
         )
     part = int(longest.argmax())
     row = part * some + int(torch.linalg.vector_norm(rows.split(some)[part], dim=1, dtype=dtype).argmax())
-    raise ValueError(
+    raise NotFinite(
         f"{name} has a row of length {float(longest.max()):.2g}, row {row}; "
         f"lengths must stay below {LONGEST_ROW:.0e}: scale the rows down."
     )

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from shadowmetric.losses.sums import Sums
-from shadowmetric.ops.ranks import gathered, ranks_here, summed
+from shadowmetric.ops.ranks import gathered, ranks_here, row_counts, summed
 from shadowmetric.types import Scalar
 
 
@@ -48,8 +48,9 @@ class GatheredLoss(nn.Module):
             return self.loss(embeddings, labels)
         if not isinstance(self.loss, HasSums):
             return self._whole(embeddings, labels, ranks)
-        rows, first = gathered(embeddings)
-        everyone = gathered(labels).rows
+        sizes = row_counts(len(embeddings), embeddings.device)
+        rows, first = gathered(embeddings, sizes)
+        everyone = gathered(labels, sizes).rows
         totals, counts = self.loss.sums(
             embeddings, labels, references=rows, reference_labels=everyone, anchors_at=first
         )
@@ -59,10 +60,11 @@ class GatheredLoss(nn.Module):
 
     def _whole(self, embeddings: Tensor, labels: Tensor, ranks: int) -> Scalar:
         """Return the loss of all rows, with a gradient to one's own."""
-        rows, first = gathered(embeddings.detach())
+        sizes = row_counts(len(embeddings), embeddings.device)
+        rows, first = gathered(embeddings.detach(), sizes)
         own = _ScaledGradient.apply(embeddings, ranks)
         everyone = torch.cat([rows[:first], own, rows[first + len(embeddings) :]])  # pyright: ignore
-        return self.loss(everyone, gathered(labels).rows)
+        return self.loss(everyone, gathered(labels, sizes).rows)
 
 
 class _ScaledGradient(torch.autograd.Function):

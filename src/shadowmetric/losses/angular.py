@@ -20,12 +20,15 @@ from torch.nn.functional import softplus
 from shadowmetric.checks import check_triplets
 from shadowmetric.losses.row_loss import masked_log_sum_exp
 from shadowmetric.losses.sums import SummedLoss, Sums, mean_of
-from shadowmetric.mining.given import Given
+from shadowmetric.mining.given import NAMING, Given
 from shadowmetric.mining.pairs import LabelPairs
+from shadowmetric.ops.memory import NOTHING, Bytes, Cost, streamed, width_of
 from shadowmetric.ops.pair_dots import pair_dots
 from shadowmetric.ops.row_lengths import row_lengths
 from shadowmetric.ops.row_stream import Term, row_stream
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
+
+TEMPORARIES = 8.0  # blocks that one block of pairs makes
 
 
 class AngularLoss(SummedLoss):
@@ -39,6 +42,16 @@ class AngularLoss(SummedLoss):
             raise ValueError(f"degrees is {degrees!r}; it must be between 0 and 90.")
         self.degrees, self.normalize = float(degrees), normalize
         self.scratch_bytes, self.debug = scratch_bytes, debug
+
+    def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
+        """Return the bytes of streaming two rows for each positive pair; with references also of a copy of all rows."""
+        width = width_of(dtype)
+        copy = Bytes(number=width.given, reference_number=width.given) if references else NOTHING
+        pairs = copy + Bytes(row=80.0, reference=64.0, positive=48.0 + 13 * width.working)
+        phases = streamed(self.scratch_bytes, width, TEMPORARIES, pairs=True, references=references)
+        kept = copy + Bytes(row=2.0 * width.working, reference=2.0 * width.working, positive=40.0 + 7 * width.working)
+        found = tuple(pairs + part for part in phases)
+        return Cost(kept, (*found, NAMING)) if references else Cost(kept, found).own()
 
     def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
         """Return the sums of a mean over all positive pairs, or over given triplets."""
@@ -95,7 +108,7 @@ class AngularLoss(SummedLoss):
             terms,
             order=order,
             multiple=2,
-            temporaries=8.0,
+            temporaries=TEMPORARIES,
             scratch_bytes=self.scratch_bytes,
         )[0::2, 0]
         to_positive = self._similarity(embeddings, None if own else others, anchor, positive)

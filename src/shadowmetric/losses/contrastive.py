@@ -25,6 +25,7 @@ class ContrastiveLoss(RowLoss):
     """Contrastive loss of a batch. margin is in distance."""
 
     unit = "distance"
+    temporaries = 16.0
 
     def __init__(self, margin: float = 1.0, *, squared: bool = True, reduction: str = "mean", **settings: Any):
         super().__init__(**settings)
@@ -46,6 +47,6 @@ class ContrastiveLoss(RowLoss):
             columns = (pull, masks.positive, pull > 0, push, masks.negative, push > 0)
             return torch.stack([column.sum(1) for column in columns], 1)
 
-        totals = batch.rows(reduce, outputs=6, temporaries=16.0).sum(0)
+        totals = batch.rows(reduce, outputs=6, temporaries=self.temporaries).sum(0)
         positive, negative = Totals(*totals[:3]), Totals(*totals[3:])
         return joined(reduced(positive, self.reduction), reduced(negative, self.reduction))

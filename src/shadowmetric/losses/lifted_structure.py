@@ -29,6 +29,8 @@ class LiftedStructureLoss(RowLoss):
     """
 
     unit = "distance"
+    temporaries = 12.0
+    pair_kept, pair_peak = (33, 9), (40, 13)
 
     def __init__(self, margin: float = 1.0, **settings: Any):
         super().__init__(**settings)
@@ -51,4 +53,4 @@ class LiftedStructureLoss(RowLoss):
             apart = distance(similarity, length, other_length)
             return masked_log_sum_exp(self.margin - apart, masks.negative)[:, None]
 
-        return batch.rows(reduce, outputs=1, temporaries=12.0)[:, 0]
+        return batch.rows(reduce, outputs=1, temporaries=self.temporaries)[:, 0]

@@ -21,9 +21,10 @@ from shadowmetric.losses.distances import compared, squared_distance
 from shadowmetric.losses.sums import SummedLoss, Sums, sums_of
 from shadowmetric.mining import AllMiner, BatchHardMiner, HardMiner, SemiHardMiner
 from shadowmetric.mining.classes import group_by_class, partner_columns
-from shadowmetric.mining.given import Given, GivenMiner
+from shadowmetric.mining.given import NAMING, Given, GivenMiner
 from shadowmetric.mining.pairs import LabelPairs
 from shadowmetric.mining.window import upper_end
+from shadowmetric.ops.memory import Bytes, Cost, each, gathered, streamed, width_of
 from shadowmetric.ops.pair_dots import pair_dots
 from shadowmetric.ops.row_lengths import row_lengths
 from shadowmetric.ops.row_stream import Term, row_stream
@@ -39,6 +40,7 @@ MINERS: dict[str, Callable[[float, int], Miner]] = {
     "batch_hard": lambda margin, scratch: BatchHardMiner(scratch_bytes=scratch),
     "all": lambda margin, scratch: AllMiner(),
 }
+STREAMED = 14.0  # blocks that a streamed triplet term makes
 REDUCTIONS = ("mean", "sum", "mean_nonzero")
 
 
@@ -138,7 +140,7 @@ def all_triplet_totals(
         length if references is None else row_lengths(references),
         terms,
         outputs=3,
-        temporaries=14.0,
+        temporaries=STREAMED,
         scratch_bytes=scratch_bytes,
     )
     return Totals(*rows.sum(0))
@@ -157,6 +159,7 @@ class MinedLoss(SummedLoss):
     """
 
     unit: str
+    numbers_kept = 13  # of a triplet, by what measure and hinge save for backward
 
     def __init__(
         self,
@@ -188,6 +191,27 @@ class MinedLoss(SummedLoss):
     def hinge(self, closer: Tensor, farther: Tensor) -> Tensor:
         """Return the value of triplets from what was measured."""
         raise NotImplementedError
+
+    def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
+        """Return the bytes of mining and of the triplets' pairs; where every triplet counts, of streaming them."""
+        width = width_of(dtype)
+        if exhaustive(self.miner):
+            rows = Bytes(row=80.0 + 8 * width.working, reference=64.0)
+            kept = Bytes(row=40.0 + width.working, reference=16.0 + (8 + width.working if references else 0))
+            phases = [rows + part for part in streamed(self.scratch_bytes, width, STREAMED, references=references)]
+        elif isinstance(self.miner, GivenMiner):
+            unit = self.miner.triplet_for_each
+            triplet = 56.0 + self.numbers_kept * width.working
+            rows = Bytes(row=width.working, reference=width.working if references else 0.0)
+            kept = rows + each(unit, triplet)
+            pairs = each(unit, triplet + 4 * width.working)
+            mining = self.miner.memory(dtype, references=references).phases
+            phases = [*mining, *(pairs + part for part in gathered(width, references=references))]
+        else:
+            raise ValueError(
+                f"{type(self.miner).__name__} does not say what it takes; give one of {', '.join(MINERS)}."
+            )
+        return Cost(kept, (*phases, NAMING)) if references else Cost(kept, tuple(phases)).own()
 
     def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
         """Return the sums over the triplets of its own mining, or over given ones."""

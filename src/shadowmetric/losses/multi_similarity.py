@@ -41,6 +41,8 @@ def multi_similarity_rows(
 class MultiSimilarityLoss(RowLoss):
     """Multi-Similarity loss of a batch; similarity is the cosine. Given triplets replace its own choice of pairs."""
 
+    temporaries = 16.0
+
     def __init__(
         self, *, alpha: float = 2.0, beta: float = 50.0, base: float = 1.0, epsilon: float = 0.1, **settings: Any
     ):
@@ -57,4 +59,4 @@ class MultiSimilarityLoss(RowLoss):
                 masks, similarity, alpha=self.alpha, beta=self.beta, base=self.base, epsilon=epsilon
             )[:, None]
 
-        return mean_of(batch.rows(reduce, outputs=1, temporaries=16.0)[:, 0])
+        return mean_of(batch.rows(reduce, outputs=1, temporaries=self.temporaries)[:, 0])

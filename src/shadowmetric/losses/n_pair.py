@@ -23,6 +23,9 @@ from shadowmetric.mining.pairs import Masks
 class NPairLoss(RowLoss):
     """N-pair loss of a batch."""
 
+    temporaries = 8.0
+    pair_kept, pair_peak = (16, 5), (24, 9)
+
     def __init__(self, *, temperature: float = 1.0, l2_weight: float = 0.0, **settings: Any):
         super().__init__(**settings)
         self.temperature = check_margin(temperature, name="temperature")
@@ -34,7 +37,7 @@ class NPairLoss(RowLoss):
         def reduce(masks: Masks, similarity: Tensor, *_: Tensor) -> Tensor:
             return masked_log_sum_exp(similarity / self.temperature, masks.negative)[:, None]
 
-        crowd = batch.rows(reduce, outputs=1, temporaries=8.0)[:, 0]
+        crowd = batch.rows(reduce, outputs=1, temporaries=self.temporaries)[:, 0]
         anchor, _, (similarity, _, _) = batch.positives()
         pairs = mean_of(torch.nn.functional.softplus(crowd[anchor] - similarity / self.temperature))
         return joined(pairs, mean_of(self.l2_weight * batch.length.square())) if self.l2_weight else pairs

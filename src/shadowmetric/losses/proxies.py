@@ -14,9 +14,12 @@ from shadowmetric.checks import check_scratch
 from shadowmetric.losses.row_loss import said_settings
 from shadowmetric.losses.sums import SummedLoss, Sums, joined, mean_of, sums_of
 from shadowmetric.mining.given import Given
+from shadowmetric.ops.memory import Bytes, Cost, streamed, width_of
 from shadowmetric.ops.row_lengths import row_lengths
 from shadowmetric.ops.row_stream import Term, row_stream
 from shadowmetric.types import Scalar
+
+TEMPORARIES = 12.0  # blocks that row_losses makes of one
 
 
 class ProxyLoss(SummedLoss):
@@ -33,6 +36,23 @@ class ProxyLoss(SummedLoss):
         self.classes, self.center_learning_rate = classes, center_learning_rate
         self.scratch_bytes, self.debug = check_scratch(scratch_bytes), debug
         self.centers = nn.Parameter(nn.init.kaiming_uniform_(torch.empty(centers, dim), a=5**0.5))
+
+    @property
+    def center_kept(self) -> float:
+        """Return the numbers kept for each centre: its length."""
+        return 1.0
+
+    def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
+        """Return the bytes of streaming the rows, and references if there are any, against the centres."""
+        width = width_of(dtype)
+        kept = Bytes(
+            row=width.working,
+            reference=width.working if references else 0.0,
+            center=self.center_kept * width.working,
+        )
+        rows = kept + Bytes(center=2.0 * self.center_kept * width.working)
+        phases = streamed(self.scratch_bytes, width, TEMPORARIES, columns="center", references=references)
+        return Cost(kept, tuple(rows + part for part in phases))
 
     def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of each row from its cosines with all centres."""
@@ -83,7 +103,7 @@ class ProxyLoss(SummedLoss):
             row_lengths(rows),
             row_lengths(self.centers),
             terms,
-            temporaries=12.0,
+            temporaries=TEMPORARIES,
             scratch_bytes=self.scratch_bytes,
         )[:, 0]
 

@@ -25,6 +25,7 @@ class RankedListLoss(RowLoss):
     """Ranked-list loss of a batch. alpha and margin are in distance."""
 
     unit = "distance"
+    temporaries = 16.0
 
     def __init__(
         self,
@@ -53,4 +54,4 @@ class RankedListLoss(RowLoss):
             push = (weight * torch.where(near, self.alpha - apart, 0.0)).sum(1)
             return ((1 - self.balance) * pull + self.balance * push)[:, None]
 
-        return mean_of(batch.rows(reduce, outputs=1, temporaries=16.0)[:, 0])
+        return mean_of(batch.rows(reduce, outputs=1, temporaries=self.temporaries)[:, 0])

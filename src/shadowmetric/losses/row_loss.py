@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from shadowmetric.checks import check_scratch, check_triplets
 from shadowmetric.losses.distances import compared
 from shadowmetric.losses.sums import SummedLoss, Sums
-from shadowmetric.mining.given import Given
+from shadowmetric.mining.given import NAMING, Given
 from shadowmetric.mining.pairs import LabelPairs, Masks, Pairs, TripletPairs
+from shadowmetric.ops.memory import Bytes, Cost, streamed, width_of
 from shadowmetric.ops.pair_dots import pair_dots
 from shadowmetric.ops.row_lengths import row_lengths
 from shadowmetric.ops.row_stream import Term, row_stream
@@ -92,10 +93,24 @@ class RowLoss(SummedLoss):
     """A loss over whole rows: settings and pairs. Subclasses give `batch_sums`."""
 
     unit = ""
+    temporaries: float  # blocks that the loss makes of one, forward and backward
+    pair_kept: tuple[int, int] | None = None  # bytes, and numbers, kept for each positive pair, if any
+    pair_peak: tuple[int, int] = (0, 0)  # the most of them at once
 
     def __init__(self, *, normalize: bool = True, scratch_bytes: int = SCRATCH_BYTES, debug: bool = False):
         super().__init__()
         self.normalize, self.scratch_bytes, self.debug = normalize, check_scratch(scratch_bytes), debug
+
+    def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
+        """Return the bytes of streaming the rows, and of the positive pairs where the loss has a term for each."""
+        width, pairs = width_of(dtype), self.pair_kept is not None
+        kept, peak = (plain + numbers * width.working for plain, numbers in (self.pair_kept or (0, 0), self.pair_peak))
+        named = 8.0 if references else 0.0
+        listed = Bytes(row=named + (64.0 if pairs else 0.0), reference=named + (64.0 if pairs else 0.0), positive=peak)
+        phases = streamed(self.scratch_bytes, width, self.temporaries, pairs=pairs, references=references)
+        rows = Bytes(row=named + width.working, reference=named + width.working if references else 0.0, positive=kept)
+        found = tuple(listed + part for part in phases)
+        return Cost(rows, (*found, NAMING)) if references else Cost(rows, found).own()
 
     def batch_sums(self, batch: Batch) -> Sums:
         """Return the sums over the anchors of a batch."""

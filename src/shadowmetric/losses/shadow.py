@@ -83,6 +83,7 @@ class ShadowLoss(MinedLoss):
     """
 
     unit = "gap"
+    numbers_kept = 11
 
     def measure(self, dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
         """Return the gap."""

@@ -10,12 +10,15 @@ Memory: the scratch; the centres themselves, and for the regulariser classes x c
 """
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from shadowmetric.checks import check_margin, check_number
 from shadowmetric.losses.proxies import ProxyLoss, pick
+from shadowmetric.ops.row_lengths import row_lengths
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Scalar
+
+REGULARISED = 3.0  # numbers kept for each other centre of a centre's class
 
 
 class SoftTripleLoss(ProxyLoss):
@@ -55,6 +58,11 @@ class SoftTripleLoss(ProxyLoss):
             margin,
         )
 
+    @property
+    def center_kept(self) -> float:
+        """Return the numbers kept for each centre: its length, and for the regulariser some for each other centre."""
+        return 1.0 + (REGULARISED * (self.centers_per_class - 1) if self.tau else 0.0)
+
     def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of each row from its cosines with all centres."""
         cosine = cosine.view(len(cosine), self.classes, self.centers_per_class)
@@ -68,8 +76,9 @@ class SoftTripleLoss(ProxyLoss):
         count = self.centers_per_class
         if count == 1 or self.tau == 0:
             return self.centers.sum() * 0
-        unit = nn.functional.normalize(self.centers, dim=1).view(self.classes, count, -1)
-        first, second = torch.triu_indices(count, count, 1, device=unit.device)
-        with torch.autocast(unit.device.type, enabled=False):
-            cosine = (unit @ unit.transpose(1, 2))[:, first, second]
+        centers, length = self.centers.view(self.classes, count, -1), row_lengths(self.centers).view(-1, count)
+        first, second = torch.triu_indices(count, count, 1, device=centers.device)
+        with torch.autocast(centers.device.type, enabled=False):
+            dots = (centers @ centers.transpose(1, 2))[:, first, second]
+        cosine = dots / (length[:, first] * length[:, second])  # unit centres would be a copy of all of them
         return self.tau * (2 + 1e-5 - 2 * cosine).sqrt().sum() / (self.classes * count * (count - 1))

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from shadowmetric.mining.given import Given, check_given
+from shadowmetric.ops.memory import Cost
 from shadowmetric.types import Scalar
 
 
@@ -51,6 +52,13 @@ class SummedLoss(nn.Module):
 
     def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
         """Return the sums over the anchors of a checked batch."""
+        raise NotImplementedError
+
+    def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
+        """Return what a batch of embeddings of a type takes, forward and backward, as formulas.
+
+        references: whether it is compared with references, which want their gradient too.
+        """
         raise NotImplementedError
 
     def sums(

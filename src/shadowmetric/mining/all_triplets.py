@@ -9,8 +9,9 @@ from dataclasses import KW_ONLY, dataclass, field
 import torch
 from torch import Tensor
 
-from shadowmetric.mining.given import Given, GivenMiner
-from shadowmetric.mining.ordered import no_triplets, ordered
+from shadowmetric.mining.given import NAMING, Given, GivenMiner
+from shadowmetric.mining.ordered import joined, no_triplets
+from shadowmetric.ops.memory import Bytes, Cost
 from shadowmetric.types import Triplets
 
 MOST_TRIPLETS = 2**30  # 24 GiB of row numbers
@@ -22,6 +23,16 @@ class AllMiner(GivenMiner):
 
     _: KW_ONLY
     debug: bool = field(default=False, repr=False)
+
+    @property
+    def triplet_for_each(self) -> str:
+        """Return "triplet": a list of all."""
+        return "triplet"
+
+    def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
+        """Return twice what the triplets take: the lists of all anchors, and the one of all."""
+        peak = Bytes(row=120.0, reference=64.0, triplet=50.0)
+        return Cost(Bytes(triplet=24.0), (peak, NAMING) if references else (peak.own(),))
 
     @torch.no_grad()
     def choose(self, given: Given) -> Triplets:
@@ -40,7 +51,7 @@ class AllMiner(GivenMiner):
             positive = same.nonzero()[:, 0]
             pairs = torch.cartesian_prod(positive, negative).view(-1, 2)
             parts.append(Triplets(torch.full_like(pairs[:, 0], anchor), pairs[:, 0], pairs[:, 1]))
-        return ordered(parts, several=True)
+        return joined(parts)  # in order: anchors ascend, and so do the rows of a product of lists
 
 
 def _check_count(labels: Tensor, others: Tensor, *, own: bool) -> None:

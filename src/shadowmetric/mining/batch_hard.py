@@ -10,8 +10,9 @@ import torch
 
 from shadowmetric.checks import check_scratch
 from shadowmetric.mining.given import Given, GivenMiner
-from shadowmetric.mining.nearest import Partners, Search
+from shadowmetric.mining.nearest import Partners, Search, search_phases
 from shadowmetric.mining.ordered import no_triplets, ordered
+from shadowmetric.ops.memory import Bytes, Cost
 from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Triplets
@@ -28,6 +29,16 @@ class BatchHardMiner(GivenMiner):
 
     def __post_init__(self):
         check_scratch(self.scratch_bytes)
+
+    @property
+    def triplet_for_each(self) -> str:
+        """Return "row": one triplet an anchor."""
+        return "row"
+
+    def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
+        """Return the search's bytes, and 64 a row; a triplet for each row."""
+        phases = search_phases(self.scratch_bytes, dtype, references=references, ordering=Bytes(row=64.0))
+        return Cost(Bytes(row=24.0), phases)
 
     @torch.no_grad()
     def choose(self, given: Given) -> Triplets:

@@ -63,6 +63,11 @@ def rows_with_partner(classes: Classes) -> list[int]:
     return torch.bincount(classes.partners).flip(0).cumsum(0)[:-1].flip(0).tolist()
 
 
+def positive_pairs(labels: Labels, reference_labels: ReferenceLabels | None = None) -> int:
+    """Return how many pairs (anchor, positive) labels make, each direction counted."""
+    return int(group_by_class(labels, reference_labels).partners.sum())
+
+
 def _runs(arranged: Tensor, starts: Tensor, sizes: Tensor, start: Tensor, size: Tensor) -> Runs:
     """Return the rectangles (rows of a class) x (columns of that class)."""
     place, rows = torch.unique_consecutive(arranged, return_counts=True)

@@ -5,7 +5,7 @@
     anchors_at = k       the batch is rows k, k + 1, ... of the references, as a rank's rows are among those of all
                          ranks; an anchor is left out by its place, and equal rows elsewhere are rows of their own
 
-Memory: two int64 for each row where there are references.
+Memory: two int64 for each row where there are references, and 768 KiB while they are made.
 """
 
 from typing import NamedTuple
@@ -14,11 +14,13 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_anchors_at, check_batch
+from shadowmetric.ops.memory import Bytes, Cost
 from shadowmetric.ops.nearest_beyond import BITS
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.types import Triplets
 
-ROWS_AT_ONCE = 256
+NUMBERS_AT_ONCE = 2**15  # whose bits are mixed together
+NAMING = Bytes(fixed=24 * NUMBERS_AT_ONCE, row=8, reference=8)
 
 
 class Given(NamedTuple):
@@ -70,6 +72,15 @@ class GivenMiner:
         """Return the triplets of a checked batch."""
         raise NotImplementedError
 
+    @property
+    def triplet_for_each(self) -> str:
+        """Return what there are at most as many triplets of as: a unit of `ops.memory.Bytes`."""
+        return "positive"
+
+    def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
+        """Return what mining embeddings of a type takes, as formulas; `kept` is what the triplets take."""
+        raise NotImplementedError
+
     @torch.no_grad()
     def __call__(
         self,
@@ -92,10 +103,11 @@ def fingerprints(rows: Tensor, dtype: torch.dtype) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     factors = torch.randint(-(2**62), 2**62, (rows.shape[1],), generator=generator).to(rows.device) | 1
     prints = torch.empty(len(rows), dtype=torch.int64, device=rows.device)
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        block = (rows[start : start + ROWS_AT_ONCE].detach().to(dtype) + 0.0).contiguous()  # -0 becomes 0
+    some = max(1, NUMBERS_AT_ONCE // rows.shape[1])
+    for start in range(0, len(rows), some):
+        block = (rows[start : start + some].detach().to(dtype) + 0.0).contiguous()  # -0 becomes 0
         numbers = block.view(BITS[dtype]).long()
         for shift, factor in ((32, -7046029254386353131), (29, -4658895280553007687)):
-            numbers = (numbers ^ (numbers >> shift)) * factor  # a sum alone would let two flipped signs cancel
-        prints[start : start + ROWS_AT_ONCE] = ((numbers ^ (numbers >> 32)) * factors).sum(1)
+            numbers.bitwise_xor_(numbers >> shift).mul_(factor)  # a sum alone would let two flipped signs cancel
+        prints[start : start + some] = numbers.bitwise_xor_(numbers >> 32).mul_(factors).sum(1)
     return prints

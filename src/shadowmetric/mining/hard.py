@@ -12,8 +12,9 @@ import torch
 
 from shadowmetric.checks import check_scratch
 from shadowmetric.mining.given import Given, GivenMiner
-from shadowmetric.mining.nearest import Search, alive
+from shadowmetric.mining.nearest import Search, alive, search_phases
 from shadowmetric.mining.ordered import no_triplets, ordered
+from shadowmetric.ops.memory import Bytes, Cost
 from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Triplets
@@ -30,6 +31,12 @@ class HardMiner(GivenMiner):
 
     def __post_init__(self):
         check_scratch(self.scratch_bytes)
+
+    def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
+        """Return the search's bytes, and 40 or 64 a positive pair; a triplet for each pair."""
+        searching, ordering = Bytes(positive=40.0), Bytes(positive=64.0)
+        phases = search_phases(self.scratch_bytes, dtype, references=references, searching=searching, ordering=ordering)
+        return Cost(Bytes(positive=24.0), phases)
 
     @torch.no_grad()
     def choose(self, given: Given) -> Triplets:

@@ -2,8 +2,12 @@
 
 Everything is read from blocks of squared distances, made the same way each time, so that a positive
 and a negative with equal rows are at equal distance. Ties go to the smaller row number.
+
+Memory: the scratch, which holds the blocks, and both sides as unit rows in class order where these are small; a few
+numbers per row and positive pair; and copies of up to 64 columns, for each floor that is looked up at once.
 """
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -11,12 +15,13 @@ import torch
 from torch import Tensor
 
 from shadowmetric.mining.classes import Classes, group_by_class, partner_columns, rows_with_partner
-from shadowmetric.mining.given import Given
-from shadowmetric.ops.arg_min import Best, no_best, update_arg_min
+from shadowmetric.mining.given import NAMING, Given
+from shadowmetric.ops.arg_min import GROUP, Best, no_best, update_arg_min
+from shadowmetric.ops.memory import NOTHING, Bytes, width_of
 from shadowmetric.ops.nearest_beyond import BITS, NO_FLOOR, Nearest, nearest_beyond
 from shadowmetric.ops.rows import DistanceRows, squared_distance_rows
 from shadowmetric.ops.runs import NEVER, exclude, rectangles
-from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, Block, similarity_blocks
+from shadowmetric.ops.similarity_blocks import LONGEST_SIDE, SCRATCH_BYTES, SHORTEST_SIDE, Block, similarity_blocks
 from shadowmetric.types import Triplets
 
 BAND_SIDE = 256  # partners lie near the diagonal: small blocks there waste little of the product
@@ -41,7 +46,6 @@ class Search:
         scratch_bytes: int = SCRATCH_BYTES,
     ):
         self.symmetric = given.references is None
-        self.scratch_bytes = scratch_bytes
         self.rows = len(given.embeddings)
         self.references = given.others
         self.classes: Classes = group_by_class(given.labels, given.reference_labels)
@@ -54,6 +58,8 @@ class Search:
         )
         small = scratch_bytes // 7
         self.sides = DistanceRows(left.made_whole(small), right.made_whole(small), offset, least)
+        whole = sum(len(side) * side.width * side.dtype.itemsize for side in self.sides[:2] if side.as_it_is)
+        self.for_blocks = scratch_bytes - whole
         self.names = given.names()
 
     @property
@@ -102,14 +108,14 @@ class Search:
             self.classes.reference_order,
             symmetric=self.symmetric,
             least=least,
-            scratch_bytes=self.scratch_bytes,
+            scratch_bytes=self.for_blocks,
         )
 
     def farthest(self) -> Nearest:
         """Return the farthest negative of each row, distance -NEVER if it has none."""
         left, right, _, least = self.sides
         best = no_best(len(left), left.dtype, left.source.device)
-        for block in similarity_blocks(left, right, scratch_bytes=self.scratch_bytes, temporaries=0.25, least=least):
+        for block in similarity_blocks(left, right, scratch_bytes=self.for_blocks, temporaries=0.25, least=least):
             exclude(block, self.classes.runs, -NEVER)
             self._lower(best, block, block.values.neg_())
         return Nearest(-best.value, best.rank)
@@ -152,7 +158,7 @@ class Search:
         return similarity_blocks(
             self.sides.left,
             self.sides.right,
-            scratch_bytes=self.scratch_bytes,
+            scratch_bytes=self.for_blocks,
             longest_side=BAND_SIDE,
             widths=2,
             temporaries=2 * temporaries + 1,
@@ -169,6 +175,31 @@ class Search:
             itself = own[self.classes.order[: len(row)]] == others[row]
             distance[itself] = torch.iinfo(distance.dtype).max
         return pairs
+
+
+def search_phases(
+    scratch_bytes: int,
+    dtype: torch.dtype,
+    *,
+    references: bool,
+    readings: int = 1,
+    temporaries: float | None = None,
+    searching: Bytes = NOTHING,
+    ordering: Bytes = NOTHING,
+) -> tuple[Bytes, ...]:
+    """Return the bytes of a search, and of putting its triplets in order, beside what a miner says of its own.
+
+    readings: floors of a line that are looked up at once; each copies up to a group of its values and their ranks.
+    temporaries: blocks are whole rows, with so many more of their shape.
+    """
+    number = width_of(dtype).working
+    side = min(LONGEST_SIDE, math.sqrt(scratch_bytes / (1.5 * number)))
+    copied = readings * GROUP * (number + 9) * side  # a value, an int64 and a flag
+    thinnest = 0.0 if temporaries is None else SHORTEST_SIDE * number * (1.0 + temporaries)
+    rows = Bytes(row=96.0 + 8 * number, reference=64.0 + 8 * number)
+    whole = rows + Bytes(scratch=scratch_bytes * 2 / 7)  # the sides
+    found = rows + Bytes(scratch=scratch_bytes + copied, thinnest=thinnest) + searching, whole + ordering
+    return (*found, whole + NAMING) if references else tuple(phase.own() for phase in found)
 
 
 def alive(pairs: Partners) -> Tensor:

@@ -1,4 +1,7 @@
-"""Triplets in their promised order: by anchor, then positive, then negative."""
+"""Triplets in their promised order: by anchor, then positive, then negative.
+
+Memory: besides the parts and the result, the order and one column at a time: 16 bytes a triplet.
+"""
 
 from collections.abc import Sequence
 
@@ -20,17 +23,18 @@ def joined(parts: Sequence[Triplets]) -> Triplets:
 
 def ordered(parts: Sequence[Triplets], *, several: bool = False) -> Triplets:
     """Join sets of triplets and order them. several: an (anchor, positive) pair may have several negatives."""
-    triplets = joined(parts)
-    order = their_order(triplets, several=several)
-    return Triplets(*(column[order] for column in triplets))
+    order = their_order(parts, several=several)
+    return Triplets(*(torch.cat(columns)[order] for columns in zip(*parts, strict=True)))
 
 
-def their_order(triplets: Triplets, *, several: bool = False) -> Tensor:
-    """Return the permutation that orders triplets by anchor, then positive, then negative."""
-    if len(triplets.anchor) == 0:
-        return triplets.anchor
-    pair = triplets.anchor * (triplets.positive.max() + 1) + triplets.positive
+def their_order(parts: Sequence[Triplets], *, several: bool = False) -> Tensor:
+    """Return the permutation that orders the triplets of all parts by anchor, then positive, then negative."""
+    positive = torch.cat([part.positive for part in parts])
+    if len(positive) == 0:
+        return positive
+    pair = torch.cat([part.anchor for part in parts]).mul_(positive.max() + 1).add_(positive)
+    del positive
     if not several:
         return torch.argsort(pair)
-    by_negative = torch.argsort(triplets.negative)
+    by_negative = torch.argsort(torch.cat([part.negative for part in parts]))
     return by_negative[torch.argsort(pair[by_negative], stable=True)]

@@ -8,8 +8,8 @@ strictly on both sides. Of these n the nearest is taken for each (a, p), or each
 random; a pair without any is dropped. The margin is in squared distance, as in the paper, for
 every loss: a window of margin/2 in Shadow's gap. `unit="gap"` or "distance" reads it otherwise.
 
-Naive program: three nested loops over rows. Memory: the scratch, and about 50 bytes per positive pair, as
-the triplets themselves take; with two classes that is half of all pairs. Time: half a matrix product,
+Naive program: three nested loops over rows. Memory: the scratch, and about 94 bytes per positive pair, of
+which the triplets and their distances take 32; with two classes that is half of all pairs. Time: half a matrix product,
 and two passes over it per positive.
 """
 
@@ -22,9 +22,11 @@ from torch import Tensor
 
 from shadowmetric.checks import check_choice, check_margin, check_scratch
 from shadowmetric.mining.given import Given, GivenMiner
-from shadowmetric.mining.nearest import Partners, Search, alive
-from shadowmetric.mining.ordered import joined, no_triplets, ordered, their_order
-from shadowmetric.mining.window import UNITS, upper_end, window_triplets
+from shadowmetric.mining.nearest import Partners, Search, alive, search_phases
+from shadowmetric.mining.ordered import no_triplets, ordered, their_order
+from shadowmetric.mining.window import TEMPORARIES, UNITS, upper_end, window_triplets
+from shadowmetric.ops.memory import Bytes, Cost, each, width_of
+from shadowmetric.ops.nearest_beyond import FLOORS_AT_ONCE
 from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Triplets
@@ -70,6 +72,29 @@ class SemiHardMiner(GivenMiner):
         if self.negatives == "all" and (self.fallback, self.positives) != ("drop", "every"):
             raise ValueError('negatives="all" goes with positives="every" and fallback="drop" only; choose another.')
 
+    @property
+    def triplet_for_each(self) -> str:
+        """Return "triplet" for a list of all in the windows, "row" where one positive is taken, else "positive"."""
+        return "triplet" if self.negatives == "all" else "positive" if self.positives == "every" else "row"
+
+    def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
+        """Return the search's bytes, and about 94 a positive pair; with negatives="all" 66 a triplet."""
+        number, unit = width_of(dtype).working, self.triplet_for_each
+        pairs = Bytes(positive=64.0 + number if self.negatives == "random" else 32.0 + 8 * number)
+        known = 0 if unit == "triplet" else number  # squared distances go with the triplets
+        listed = Bytes(triplet=56.0 if unit == "triplet" else 0.0)
+        ordering = Bytes(positive=8.0 + number) + each(unit, 66.0 + 4 * known)
+        phases = search_phases(
+            self.scratch_bytes,
+            dtype,
+            references=references,
+            readings=FLOORS_AT_ONCE if self.negatives == "nearest" else 1,
+            temporaries=None if self.negatives == "nearest" else TEMPORARIES,
+            searching=pairs + listed,
+            ordering=ordering,
+        )
+        return Cost(each(unit, 24.0 + 2 * known), phases)
+
     def choose(self, given: Given) -> Triplets:
         """Return the triplets of a checked batch."""
         return self.mine(given).triplets
@@ -96,10 +121,10 @@ class SemiHardMiner(GivenMiner):
 
 def in_order(parts: Sequence[Mined]) -> Mined:
     """Join mined triplets with known distances, and order them."""
-    triplets = joined([part.triplets for part in parts])
+    triplets = [part.triplets for part in parts]
     order = their_order(triplets)
-    closer, farther = (torch.cat(column) for column in zip(*(part.squared or () for part in parts), strict=True))
-    return Mined(Triplets(*(column[order] for column in triplets)), (closer[order], farther[order]))
+    closer, farther = (torch.cat(column)[order] for column in zip(*(part.squared or () for part in parts), strict=True))
+    return Mined(Triplets(*(torch.cat(column)[order] for column in zip(*triplets, strict=True))), (closer, farther))
 
 
 def chosen_partners(partners: list[Partners], which: str) -> list[Partners]:

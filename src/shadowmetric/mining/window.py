@@ -14,6 +14,7 @@ from shadowmetric.ops.runs import exclude
 from shadowmetric.ops.similarity_blocks import whole_row_blocks
 from shadowmetric.types import Triplets
 
+TEMPORARIES = 4.0  # blocks that the window of one partner makes
 UNITS = ("squared", "gap", "distance")
 
 
@@ -40,7 +41,7 @@ def window_triplets(
     chances = [_uniform(len(pair.row), generator, number.device) for pair in partners] if drawn else []
     found: list[list[Triplets]] = [[] for _ in partners]
     for block in whole_row_blocks(
-        *search.sides[:2], scratch_bytes=search.scratch_bytes, temporaries=4.0, least=search.sides.least
+        *search.sides[:2], scratch_bytes=search.for_blocks, temporaries=TEMPORARIES, least=search.sides.least
     ):
         exclude(block, search.classes.runs, float("inf"))
         for slot, pair in enumerate(partners):

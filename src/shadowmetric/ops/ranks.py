@@ -48,12 +48,15 @@ def share(count: int, rank: int, ranks: int, multiple: int = 1) -> range:
     return range(min(first * multiple, count), min(last * multiple, count))
 
 
-def gathered(rows: Tensor) -> Gathered:
-    """Return the rows of all ranks in their order; each rank may have another number of them, but at least one."""
+def gathered(rows: Tensor, sizes: list[int] | None = None) -> Gathered:
+    """Return the rows of all ranks in their order; each rank may have another number of them, but at least one.
+
+    sizes: how many rows each rank has, if that is known; else it is asked for.
+    """
     rank, ranks = ranks_here()
     if ranks == 1:
         return Gathered(rows, 0)
-    sizes = row_counts(len(rows), rows.device)
+    sizes = row_counts(len(rows), rows.device) if sizes is None else sizes
     if 0 in sizes:
         raise ValueError(f"rank {sizes.index(0)} has no rows; give each of the {ranks} ranks at least one.")
     return Gathered(_Gather.apply(rows, sizes), sum(sizes[:rank]))  # pyright: ignore[reportArgumentType]

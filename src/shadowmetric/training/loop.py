@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.batches.cached import Step, cached_step
+from shadowmetric.checks import NotFinite
 from shadowmetric.data.augmentation import Augmentation
 from shadowmetric.data.loading import Batch, training_batches, wanted_workers
 from shadowmetric.mistakes import Interrupted, Stopped
@@ -159,9 +160,7 @@ def loss_of(training: Training, embeddings: Tensor, labels: Tensor, batch: Batch
     """Return the loss; if it is not finite, save which batch it was, and stop before any weight is touched."""
     try:
         value = training.gathered_loss(embeddings, labels)
-    except ValueError:
-        if bool(torch.isfinite(embeddings).all()):
-            raise
+    except NotFinite:  # with several processes, maybe the rows of another one
         value = embeddings.new_full((), math.nan)
     if math.isfinite(float(value.detach())):
         return value

@@ -5,10 +5,12 @@ processes that read images come on top.
 """
 
 from dataclasses import dataclass, is_dataclass, replace
+from typing import cast
 
 import torch
 from torch import nn
 
+from shadowmetric.batches import CrossBatchMemory
 from shadowmetric.batches.budget import (
     LEAST_SCRATCH,
     Needs,
@@ -20,8 +22,11 @@ from shadowmetric.batches.budget import (
 )
 from shadowmetric.batches.cached import BATCH_NORM_CHANGES, uses_batch_statistics
 from shadowmetric.batches.meter import held_bytes
+from shadowmetric.data.sampler import shares
+from shadowmetric.losses.sums import SummedLoss
 from shadowmetric.mistakes import Mistake
 from shadowmetric.models import Embedder
+from shadowmetric.ops.memory import Sizes
 from shadowmetric.training.preparation import Parts
 from shadowmetric.training.recipes import Recipe
 from shadowmetric.training.scoring import needed
@@ -88,9 +93,22 @@ def needs_of(setting: Setting, held: int, batch: int) -> Needs:
 
 
 def loss_bytes(setting: Setting) -> int:
-    """Return what mining and the loss need beyond rows and scratch."""
-    recipe = setting.recipe
-    return 100 * recipe.batch * recipe.per_class
+    """Return what mining and the loss need beyond rows and scratch: their memory contract."""
+    settings, recipe = setting.parts.settings, setting.recipe
+    batch, remembered, classes = recipe.batch, settings.cross_batch_memory, setting.parts.classes
+    positives = sum(count * (count - 1) for count in shares(batch, recipe.per_class, classes))
+    positives += batch * remembered // classes
+    against_others = remembered > 0 or setting.ranks > 1
+    sizes = Sizes(
+        rows=-(-batch // setting.ranks),
+        dim=settings.dim,
+        positives=positives // setting.ranks,
+        references=batch + remembered if against_others else None,
+        centers=sum(len(parameter) for parameter in setting.loss.parameters()),
+    )
+    loss = setting.loss.loss if isinstance(setting.loss, CrossBatchMemory) else setting.loss
+    cost = cast(SummedLoss, loss).memory(references=against_others).peak(sizes)
+    return max(cost - settings.scratch_mb * MEGABYTE, 0) + 8 * remembered * settings.dim
 
 
 def with_plan(settings: TrainSettings, plan: Plan) -> TrainSettings:

@@ -1,0 +1,122 @@
+"""`shadowmetric doctor`: what is here, and whether N ranks train as one process does."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from shadowmetric.cli.config import CONFIG_HELP
+from shadowmetric.losses.catalogue import CONTROLS, LOSSES
+from shadowmetric.mistakes import Mistake, Stopped
+
+USAGE = "Usage: shadowmetric doctor [OPTIONS]"
+EXAMPLES = f"""\
+{CONFIG_HELP}
+
+Examples:
+
+    shadowmetric doctor
+    shadowmetric doctor --loss shadow soft_triple --ranks 3
+    shadowmetric doctor --loss mypackage.losses:make_loss
+    shadowmetric doctor --all-losses --cross-batch-memory 30
+    shadowmetric doctor --quick
+"""
+Names = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="", show_default=False)]
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+Quick = Annotated[bool, Parameter(name=("--quick", "--no-ranks"), negative="", show_default=False)]
+
+
+def doctor(
+    *,
+    loss: Names = (),
+    all_losses: Flag = False,
+    margin: float = 0.2,
+    miner: str = "semi_hard",
+    cross_batch_memory: int = 0,
+    dim: int = 8,
+    ranks: int = 2,
+    quick: Quick = False,
+    json: Flag = False,
+) -> None:
+    """Say what is installed here, and compare the gradient of one process with that of several ranks.
+
+    A small fixed batch in float64 goes through the loss on one process, and in uneven shares through as many processes
+    as --ranks; the weights must get the same gradient. Exit code 1 if they do not.
+
+    Parameters
+    ----------
+    loss
+        Names as in `train`, or your own as module:factory, importable from this folder: factory() gives an nn.Module
+        that is called with (embeddings, labels). Default: shadow.
+    all_losses
+        Every loss that has a name.
+    margin
+        Of losses of triplets.
+    miner
+        Of losses of triplets: hard semi_hard batch_hard all.
+    cross_batch_memory
+        Rows of the earlier batch that anchors are compared with too; 0 for none.
+    dim
+        Numbers in an embedding. The labels are 0 to 5.
+    ranks
+        Processes, from 1 to 8.
+    quick
+        Say what is installed, and start no process.
+    json
+        Print JSON instead of tables.
+    """
+    from shadowmetric.bench.doctor import certificate
+    from shadowmetric.bench.doctor_subject import Subject
+    from shadowmetric.bench.environment import environment
+    from shadowmetric.evaluation.progress import Bar
+
+    for option, value in (("--cross-batch-memory", cross_batch_memory), ("--dim", dim - 1)):
+        if value < 0:
+            least = 1 if option == "--dim" else 0
+            raise Mistake(f"{option} is {value + least}; it must be {least} or more.")
+    named = (*loss, *(name for name in LOSSES if all_losses and name not in CONTROLS)) or ("shadow",)
+    subjects = [Subject(name, margin, miner, cross_batch_memory, dim) for name in dict.fromkeys(map(spelt, named))]
+    here = environment()
+    found = None
+    if not quick:
+        with Bar(patience=0.0) as bar:
+            found = certificate(subjects, ranks, report=bar)
+    show(here, found, ranks, json)
+    if found is not None and not found.is_ok:
+        raise Stopped(sentence([check.loss for check in found.checks if not check.is_ok], ranks))
+
+
+def spelt(name: str) -> str:
+    """Return a name as the catalogue spells it, and a user's own as it is."""
+    return name if ":" in name else name.replace("-", "_")
+
+
+def sentence(losses: list[str], ranks: int) -> str:
+    """Say which losses failed."""
+    names = ", ".join(dict.fromkeys(losses))
+    return (
+        f"{ranks} rank(s) do not give {names} the gradient of one process; train it on one, or see "
+        "help(shadowmetric.GatheredLoss) for what a loss must keep to."
+    )
+
+
+def show(here, found, ranks: int, as_json: bool) -> None:
+    """Print everything."""
+    from json import dumps
+
+    from shadowmetric.cli.doctor_table import print_certificate, print_environment
+    from shadowmetric.cli.screen import screen
+    from shadowmetric.training.files import without_nan
+
+    console = screen()
+    if not as_json:
+        print_environment(console, here, here.troubles(1 if found is None else ranks))
+        if found is not None:
+            print_certificate(console, found)
+        return
+    everything = {
+        "environment": here.as_dict(),
+        "warnings": [trouble._asdict() for trouble in here.troubles(1 if found is None else ranks)],
+        "certificate": None if found is None else found.as_dict(),
+        "ok": found is None or found.is_ok,
+    }
+    console.out(dumps(without_nan(everything), indent=2), highlight=False)

@@ -1,0 +1,195 @@
+"""Bytes as a formula: what a loss or a miner promises to stay within, and prints.
+
+    kept    held between forward and backward, beyond embeddings, labels and parameters: no term with D
+    peak    the most that is held at once in forward and backward, beyond the same inputs, and with the gradients
+            of embeddings, references and parameters, which are what backward is for
+
+    S   rows of the batch            P   positive pairs (anchor, positive) of the batch, each direction counted
+    R   references; S if there are none  T   triplets, where a list of them is made
+    D   numbers in a row             C   learnt centres
+
+A peak is the largest of a few phases (mining, forward, backward), and a phase is a sum. Its first part is the memory
+of blocks: the scratch, or the thinnest block of whole rows where that is more. Coefficients are bytes for one type of
+embeddings: 4 and 8 in them are mostly float32 (float64: 8) and int64.
+
+What is promised: tensors, as torch hands them out. Buffers inside BLAS, Python's own objects and an allocator's
+rounding are not tensors. Not promised: the lines of a block that hold equal distances are copied (`ops/arg_min`), so
+a batch of mostly equal rows in mixed order may need several times the scratch.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+
+from shadowmetric.ops.pair_dots import GATHER_BYTES
+from shadowmetric.ops.rows import working_dtype
+from shadowmetric.ops.similarity_blocks import SHORTEST_SIDE
+
+SMALL = 2**14  # scalars, and the few numbers that each of them takes
+UNITS = {
+    "center": "C",
+    "row": "S",
+    "reference": "R",
+    "positive": "P",
+    "triplet": "T",
+    "center_number": "C D",
+    "number": "S D",
+    "reference_number": "R D",
+}
+
+
+class Sizes(NamedTuple):
+    """The sizes of a batch that formulas are about."""
+
+    rows: int
+    dim: int
+    positives: int = 0
+    triplets: int = 0
+    references: int | None = None
+    centers: int = 0
+
+    def count(self, unit: str) -> int:
+        """Return how many there are of a unit of `Bytes`."""
+        references = self.rows if self.references is None else self.references
+        things = {
+            "row": self.rows,
+            "reference": references,
+            "positive": self.positives,
+            "triplet": self.triplets,
+            "center": self.centers,
+        }
+        if unit.endswith("number"):
+            return self.dim * things[unit.removesuffix("number").rstrip("_") or "row"]
+        return things[unit]
+
+
+class Width(NamedTuple):
+    """Bytes of a number: in the embeddings as given, and in the type that sums are made in."""
+
+    given: int
+    working: int
+
+
+def width_of(dtype: torch.dtype) -> Width:
+    """Return the widths for embeddings of a type."""
+    return Width(dtype.itemsize, working_dtype(dtype).itemsize)
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """A sum: bytes for each unit, beside the blocks."""
+
+    scratch: int | float = 0.0  # what blocks may take
+    thinnest: int | float = 0.0  # bytes for each column (reference or centre) of the thinnest block of whole rows
+    columns: str = "reference"
+    fixed: int | float = 0.0
+    center: int | float = 0.0
+    row: int | float = 0.0
+    reference: int | float = 0.0
+    positive: int | float = 0.0
+    triplet: int | float = 0.0
+    center_number: int | float = 0.0
+    number: int | float = 0.0
+    reference_number: int | float = 0.0
+
+    def __add__(self, other: "Bytes") -> "Bytes":
+        """Return the sum of two that are held at once; the blocks are those of whichever has any."""
+        names = [*UNITS, "scratch", "thinnest", "fixed"]
+        return replace(
+            self if self.scratch else other, **{name: getattr(self, name) + getattr(other, name) for name in names}
+        )
+
+    def at(self, sizes: Sizes) -> int:
+        """Return the bytes of a batch of these sizes."""
+        blocks = max(self.scratch, self.thinnest * sizes.count(self.columns))
+        return int(SMALL + blocks + self.fixed + sum(getattr(self, unit) * sizes.count(unit) for unit in UNITS))
+
+    def own(self) -> "Bytes":
+        """Return the same where the batch is compared with itself: R is S."""
+        columns = "row" if self.columns == "reference" else self.columns
+        row, number = self.row + self.reference, self.number + self.reference_number
+        return replace(self, columns=columns, row=row, number=number, reference=0.0, reference_number=0.0)
+
+    def __str__(self) -> str:
+        blocks = said_bytes(self.scratch) if self.scratch else ""
+        if self.thinnest:
+            blocks = f"max({blocks}, {self.thinnest:g} {UNITS[self.columns]})"
+        fixed = said_bytes(self.fixed) if self.fixed else ""
+        parts = [f"{getattr(self, unit):g} {letter}" for unit, letter in UNITS.items() if getattr(self, unit)]
+        return " + ".join(part for part in (blocks, fixed, *parts) if part) or said_bytes(SMALL)
+
+
+NOTHING = Bytes()
+
+
+def each(unit: str, count: int | float) -> Bytes:
+    """Return so many bytes for each of a unit that is known by its name."""
+    return replace(NOTHING, **{unit: count})
+
+
+def said_bytes(count: int | float) -> str:
+    """Return a number of bytes in the largest unit that keeps it whole enough to read."""
+    for unit, size in (("MiB", 2**20), ("KiB", 2**10)):
+        if count >= size:
+            return f"{count / size:.4g} {unit}"
+    return f"{count:g} bytes"
+
+
+class Cost(NamedTuple):
+    """What is kept for backward, and the phases whose largest is the peak."""
+
+    kept: Bytes
+    phases: tuple[Bytes, ...]
+
+    def peak(self, sizes: Sizes) -> int:
+        """Return the most bytes held at once, gradients included."""
+        return max(phase.at(sizes) for phase in self.phases)
+
+    def own(self) -> "Cost":
+        """Return the same for a batch compared with itself."""
+        return Cost(self.kept.own(), tuple(phase.own() for phase in self.phases))
+
+    def __str__(self) -> str:
+        phases = [str(phase) for phase in dict.fromkeys(self.phases)]
+        return phases[0] if len(phases) == 1 else f"the largest of {'; '.join(phases)}"
+
+
+def streamed(
+    scratch_bytes: int,
+    width: Width,
+    temporaries: float,
+    *,
+    columns: str = "reference",
+    pairs: bool = False,
+    references: bool = False,
+) -> tuple[Bytes, ...]:
+    """Return the phases of `row_stream`: the blocks beside the gradients of both sides, then the gradients added up.
+
+    Halves have their gradients beside the blocks in both types.
+    pairs: dot products of pairs are made too, and have a gradient that waits.
+    references: both sides have gradients of their own.
+    """
+    given, working = width
+    half, waiting = given != working, given if pairs else 0
+    other = "center_number" if columns == "center" else "reference_number"
+    converted = given if half else 0
+    blocks = each(other, working + converted) + Bytes(
+        scratch=scratch_bytes,
+        thinnest=SHORTEST_SIDE * (working * (1 + temporaries) + 4),  # and four masks
+        columns=columns,
+        row=6 * working,
+        number=working + waiting + converted,
+    )
+    several = columns == "center" or references
+    added = each(other, 4 * given if several else 0) + Bytes(row=8 * working, number=3 * given + waiting)
+    return blocks, added, *(gathered(width, references=references) if pairs else ())
+
+
+def gathered(width: Width, *, references: bool = False) -> tuple[Bytes, Bytes]:
+    """Return the phases of `pair_dots`, without the pairs themselves: rows gathered, then the gradients added up."""
+    given, working = width
+    at_once = GATHER_BYTES * (2.0 if given == working else 2.0 + given / working)
+    number = 3.0 * working
+    gathering = Bytes(fixed=at_once, row=4.0 * working, reference=2.0 * working)
+    return gathering, Bytes(row=40.0, reference=24.0, number=number, reference_number=number if references else 0.0)
