@@ -56,16 +56,16 @@ def test_the_peak_is_the_largest_phase():
 def test_a_plan_is_the_largest_that_fits(batch, budget, least):
     needs, probe = Needs(5 * MB, MB, MB, MB // 2, MB // 8, MB // 8, MB // 8), Probe(per_image=MB, step=2 * MB)
     batch = max(batch, least)
-    if Plan(budget, needs, probe, batch, least, LEAST_SCRATCH).predicted > budget:
+    if Plan(budget, needs, probe, batch, least, LEAST_SCRATCH).predicted > 0.95 * budget:
         with pytest.raises(Mistake, match="the smallest that will do is"):
             make_plan(budget, needs, probe, batch, least=least, scratch=8 * MB)
         return
     plan = make_plan(budget, needs, probe, batch, least=least, scratch=8 * MB)
-    assert plan.predicted <= budget
+    assert plan.predicted <= 0.95 * budget
     assert least <= plan.micro_batch <= batch
     if plan.micro_batch < batch:
         larger = min(2 * plan.micro_batch, batch)
-        assert Plan(budget, needs, probe, batch, larger, LEAST_SCRATCH).predicted > budget
+        assert Plan(budget, needs, probe, batch, larger, LEAST_SCRATCH).predicted > 0.95 * budget
 
 
 def test_a_refusal_names_a_budget_that_will_do():
@@ -106,7 +106,7 @@ def test_a_probe_predicts_larger_steps_and_leaves_no_trace():
     assert all(torch.equal(value, state[name]) for name, value in embedder.state_dict().items())
     assert all(parameter.grad is None for parameter in embedder.parameters())
     layer = 16 * 64 * 64 * 4
-    assert 15 * layer <= found.per_image < 15.5 * layer  # 7 convolutions, 7 rectifiers, and one gradient that passes by
+    assert 15 * layer <= found.per_image < 23 * layer  # 7 convolutions, 7 rectifiers, one gradient; workspaces
     if held_bytes() is None:
         return  # this system has no /proc
     measured = peak_extra_bytes(lambda: embedder(images).sum().backward())

@@ -33,7 +33,7 @@ from shadowmetric.training.scoring import needed
 from shadowmetric.training.settings import TrainSettings
 
 MEGABYTE = 2**20
-PROBE_IMAGES = 16
+PROBE_IMAGES = 64
 STATES = {"adam": 2, "adamw": 2, "sgd": 1}  # numbers that an optimiser keeps for each weight
 
 
