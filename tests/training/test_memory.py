@@ -32,7 +32,14 @@ def quick(**more) -> TrainSettings:
 
 @needs_proc
 @pytest.mark.parametrize(
-    "more", [{}, {"cross_batch_memory": 100}, {"loss": "soft_triple"}, {"loss": "multi_similarity"}]
+    "more",
+    [
+        {},
+        {"cross_batch_memory": 100},
+        {"batch": 8, "logical_batch": None},
+        {"loss": "soft_triple"},
+        {"loss": "multi_similarity"},
+    ],
 )
 def test_a_run_says_its_plan_and_keeps_to_it(tmp_path, more):
     show, budget = Hearing(), f"{held_bytes() // 10**6 + 400}MB"
@@ -43,7 +50,9 @@ def test_a_run_says_its_plan_and_keeps_to_it(tmp_path, more):
     assert any("predicted at the peak, of a budget of" in said for said in show.said)
     assert any("measured at the peak" in said for said in show.said)
     settings = Run(tmp_path / "run").settings()
-    assert settings.micro_batch is None or settings.micro_batch < 200
+    assert 1 <= settings.micro_batch <= 200  # pinned, so that a resume and a replay have the same
+    assert settings.logical_batch is None
+    assert settings.batch == more.get("batch", 200)
     assert settings.memory_budget == budget
 
 
@@ -83,6 +92,9 @@ def test_the_cache_of_images_takes_a_quarter_of_a_budget_at_most():
         ({"batch": 32}, "--batch is 32 and --logical-batch 200; both say how many images the loss sees"),
         ({"micro_batch": 0}, "--micro-batch is 0; it must be 1 or more"),
         ({"cross_batch_memory": -1}, "--cross-batch-memory is -1"),
+        ({"cross_batch_warmup": 3}, "--cross-batch-warmup has no meaning without --cross-batch-memory"),
+        ({"cross_batch_memory": 9, "loss": "arc_face"}, "--cross-batch-memory adds nothing to arc_face"),
+        ({"micro_batch": 1}, "batch normalisation takes its statistics from at least 2 images; raise it"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(tmp_path, more, message):

@@ -25,7 +25,7 @@ from shadowmetric.batches.cached import uses_batch_statistics
 from shadowmetric.batches.meter import peak_extra_bytes
 from shadowmetric.mistakes import Mistake
 
-UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
+UNITS = {"M": 10**6, "G": 10**9, "T": 10**12, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 LEAST_SCRATCH = 2**20
 ROOM = 0.95  # of the budget that a plan may fill: a prediction is not exact
 PROBE_BYTES = 256 * 10**6  # that a probe may take
@@ -34,8 +34,8 @@ COPIES_OF_IMAGES = 5  # the batch before, pixels chosen, framed, cut, mirrored
 
 def parse_bytes(text: str) -> int:
     """Return the bytes of "2GB", "512 MiB" or "1.5g"."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]?I?)B?\s*", text.upper())
-    if not found or found[2] not in UNITS or float(found[1]) <= 0:
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([MGT]I?)B?\s*", text.upper())
+    if not found or float(found[1]) <= 0:
         raise Mistake(f"--memory-budget is {text!r}; give a number with a unit, such as 2GB or 512MB.")
     return int(float(found[1]) * UNITS[found[2]])
 

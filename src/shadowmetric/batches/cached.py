@@ -22,7 +22,7 @@ needs. Time: a forward pass more than the plain step, about a third.
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import get_device_states, set_device_states
 
+from shadowmetric.ops.ranks import cut
 from shadowmetric.types import Embeddings, Scalar
 
 SAME_ROW = 1e-2  # how far the second pass may part from the first, as a share of the largest number
@@ -61,7 +62,7 @@ def cached_backward(
     micro-batch for a slice; the embedder is called with a piece of it.
     scaler: as in mixed precision with float16; scales the gradients, as scaler.scale(loss).backward() would.
     """
-    if uses_batch_statistics(embedder):
+    if uses_batch_statistics(embedder) and len(labels) > micro_batch:
         warnings.warn(BATCH_NORM_CHANGES.format(micro_batch) + ".", stacklevel=2)
     return cached_step(embedder, images, labels, loss, micro_batch, scaler=scaler).value
 
@@ -90,7 +91,8 @@ def cached_step(
         with torch.enable_grad(), _unsent(embedder) if piece.stop < len(labels) else nullcontext():
             again = embedder(_piece(images, piece))
             _check_same(again.detach(), rows.detach()[piece])
-            again.backward(rows.grad[piece])
+            if again.requires_grad:  # else the embedder is frozen, and only the loss learns
+                again.backward(rows.grad[piece])
     _set_random_states(after)
     return Step(value.detach(), rows)
 
@@ -125,16 +127,16 @@ def _first_pass(embedder: nn.Module, images: Any, pieces: Sequence[slice]) -> tu
 
 def _pieces(images: Any, labels: Tensor, micro_batch: int) -> list[slice]:
     """Return the micro-batches, or refuse what can't be cut. An image that would be left alone joins the last one."""
-    if isinstance(micro_batch, bool) or not isinstance(micro_batch, int) or micro_batch < 1:
+    if isinstance(micro_batch, bool) or not isinstance(micro_batch, SupportsIndex) or micro_batch < 1:  # numpy's too
         raise ValueError(f"micro_batch is {micro_batch!r}; it must be a number of images, such as 32.")
     count = len(labels)
     for part in _parts(images):
         if len(part) != count:
-            raise ValueError(f"there are {len(part)} images and {count} labels; give one label for each image.")
+            hint = " A list of single images must be stacked first." if isinstance(images, list) else ""
+            raise ValueError(f"there are {len(part)} images and {count} labels; give one label for each image.{hint}")
     if count == 0:
         raise ValueError("the batch is empty; give at least one image.")
-    stops = [*range(micro_batch, count - 1 if micro_batch > 1 else count, micro_batch), count]
-    return [slice(start, stop) for start, stop in zip([0, *stops], stops, strict=False)]
+    return cut(count, micro_batch)
 
 
 def _parts(images: Any) -> list[Any]:
@@ -145,10 +147,10 @@ def _parts(images: Any) -> list[Any]:
 
 
 def _piece(images: Any, piece: slice) -> Any:
-    """Return some images in the form that all of them came in."""
+    """Return some images in the form that all of them came in: a tensor, a dictionary or a tuple."""
     if isinstance(images, Mapping):
         return {name: part[piece] for name, part in images.items()}
-    return type(images)(part[piece] for part in images) if isinstance(images, tuple | list) else images[piece]
+    return tuple(part[piece] for part in images) if isinstance(images, tuple | list) else images[piece]
 
 
 def _unsent(embedder: nn.Module) -> AbstractContextManager[Any]:
@@ -168,7 +170,7 @@ def _set_random_states(states: tuple[Tensor, Any, Any]) -> None:
 
 def _check_same(again: Tensor, before: Tensor) -> None:
     """Refuse to send a gradient through other rows than it was computed for."""
-    if again.device.type != "cpu":  # a GPU would have to be waited for
+    if again.device.type != "cpu" or not bool(torch.isfinite(before).all()):  # a GPU would have to be waited for
         return
     apart = float((again - before).abs().max()) if again.shape == before.shape else float("inf")
     if not apart <= SAME_ROW * max(float(before.abs().max()), 1e-12):

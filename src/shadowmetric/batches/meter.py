@@ -68,6 +68,7 @@ def _status_bytes(field: str) -> int | None:
 
 
 def _return_free_memory() -> None:
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it, other C libraries do not
-    if trim is not None:
-        trim(0)
+    try:
+        ctypes.CDLL(None).malloc_trim(0)  # glibc has it, other C libraries do not
+    except (AttributeError, OSError, TypeError):
+        return

@@ -26,7 +26,10 @@ def main(tokens: Sequence[str] | None = None) -> None:
         print(f"{who()}Stopped: {stopped}", file=sys.stderr)
         sys.exit(1)
     except Interrupted as saved:
-        print(f"Stopped and saved. Go on with:\n{saved}", file=sys.stderr)
+        if os.environ.get("RANK", "0") == "0":
+            several = os.environ.get("WORLD_SIZE", "1")
+            how = "" if several == "1" else f", started with {several} processes as before"
+            print(f"Stopped and saved. Go on with{how}:\n{saved}", file=sys.stderr)
         sys.exit(130)
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)

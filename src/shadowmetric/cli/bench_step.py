@@ -119,7 +119,7 @@ def sentences(rows: list[dict]) -> list[str]:
         if small is not None and isinstance(row["peak_extra_mb"], float):
             ratio = row["peak_extra_mb"] / small["peak_extra_mb"]
             found.append(f"A batch of {row['batch']:,} takes {ratio:.2f} of a plain {row['micro_batch']}'s memory.")
-        if same is not None:
+        if same is not None and isinstance(row["peak_extra_mb"], float):
             ratio, memory = row["seconds"] / same["seconds"], row["peak_extra_mb"] / same["peak_extra_mb"]
             found.append(
                 f"At {row['batch']:,} images, cached takes {ratio:.2f} of plain's time, {memory:.2f} of its memory."

@@ -10,7 +10,7 @@ from shadowmetric.cli.config import CONFIG_HELP
 from shadowmetric.cli.train import RUNS, data_name
 from shadowmetric.losses.catalogue import PAPER_LOSSES
 from shadowmetric.mistakes import Mistake, Stopped
-from shadowmetric.training.settings import TrainSettings, with_recipe
+from shadowmetric.training.settings import TrainSettings, check_settings, with_recipe
 
 USAGE = "Usage: shadowmetric compare [OPTIONS]"
 EXAMPLES = f"""\
@@ -76,6 +76,9 @@ def compare(
             raise Mistake(
                 "--loss and --patience have no meaning here: --losses names them, and all get the same epochs."
             )
+        if settings.memory_budget is not None:
+            raise Mistake("--memory-budget would give each loss its own micro-batch; give all the same --micro-batch.")
+        check_settings(settings)
         shared = with_recipe(settings)
         plan = Plan(shared, folder, spelt(what.losses), what.controls, what.floors, what.seeds, what.jobs)
         plan.begin()

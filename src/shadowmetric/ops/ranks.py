@@ -10,6 +10,7 @@ Traffic of n rows of D numbers in R ranks: each rank receives (R - 1) / R n D nu
 Without a process group everything is as with one rank, and nothing is sent. Memory: n x D numbers.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -40,12 +41,18 @@ def ranks_here() -> Ranks:
 
 def share(count: int, rank: int, ranks: int, multiple: int = 1) -> range:
     """Return the consecutive rows of a rank; cut between groups of `multiple` rows if each rank then has some."""
-    multiple = multiple if -(-count // multiple) >= ranks else 1
-    groups = -(-count // multiple)
+    groups = len(cut(count, multiple)) if multiple > 1 else count
+    multiple, groups = (multiple, groups) if groups >= ranks else (1, count)
     each, more = divmod(groups, ranks)
     first = rank * each + min(rank, more)
     last = first + each + (rank < more)
-    return range(min(first * multiple, count), min(last * multiple, count))
+    return range(first * multiple, count if last == groups else last * multiple)
+
+
+def cut(count: int, size: int) -> list[slice]:
+    """Return consecutive pieces of so many rows; one that would be left alone joins the last piece."""
+    stops = [*range(size, count - 1 if size > 1 else count, size), count]
+    return [slice(start, stop) for start, stop in zip([0, *stops], stops, strict=False)]
 
 
 def gathered(rows: Tensor, sizes: list[int] | None = None) -> Gathered:
@@ -76,6 +83,13 @@ def summed(values: Tensor) -> Tensor:
     total = values.detach().clone()
     dist.all_reduce(total)
     return total
+
+
+def sent_from_first(tensors: Iterable[Tensor]) -> None:
+    """Give every rank the values of the first one's tensors, in place."""
+    if ranks_here().ranks > 1:
+        for tensor in tensors:
+            dist.broadcast(tensor.data, 0)
 
 
 class _Gather(torch.autograd.Function):

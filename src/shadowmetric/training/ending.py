@@ -11,6 +11,7 @@ from shadowmetric.batches.meter import peak_bytes
 from shadowmetric.evaluation import Scores
 from shadowmetric.evaluation.plateau import TOLERANCE, convergence_epoch
 from shadowmetric.mistakes import Interrupted
+from shadowmetric.ops.ranks import sent_from_first
 from shadowmetric.training.files import write_whole
 from shadowmetric.training.interrupt import Stop
 from shadowmetric.training.preparation import Report
@@ -35,7 +36,9 @@ def finish(training: Training, stop: Stop) -> dict[str, Any]:
 def scored(training: Training, report: Report) -> dict[str, Any]:
     """Return the scores of the best weights, after writing them."""
     run, parts, state = training.run, training.parts, training.state
-    training.bare_embedder.load_state_dict(load_file(run.best_file))
+    if training.accelerator.is_main_process:
+        training.bare_embedder.load_state_dict(load_file(run.best_file))
+    sent_from_first(training.bare_embedder.state_dict().values())
     scores, figures = score_test(training.bare_embedder, parts.dataset, parts.shape, report, training.how)
     recalls = [line["recall_at_1"] for line in state.lines]
     found = figures | {

@@ -8,6 +8,7 @@ from safetensors.torch import save_file
 from shadowmetric.batches.meter import peak_bytes
 from shadowmetric.evaluation.plateau import has_plateaued
 from shadowmetric.mistakes import Interrupted
+from shadowmetric.ops.ranks import sent_from_first
 from shadowmetric.training.files import without_nan, write_whole
 from shadowmetric.training.interrupt import Stop
 from shadowmetric.training.scoring import score_epoch, score_test
@@ -27,6 +28,7 @@ def finish_epoch(training: Training, stop: Stop) -> None:
         training.show.stage(f"epoch {state.epoch + 1}: {stage}", share)
 
     began = time.monotonic()
+    sent_from_first(training.bare_embedder.buffers())  # running statistics are each process's own until now
     judged = without_nan(judgement(training, report))
     is_best = judged["recall_at_1"] is None or judged["recall_at_1"] > state.best
     watch = Watch(state.in_a_row)

@@ -22,7 +22,7 @@ from shadowmetric.checks import NotFinite
 from shadowmetric.data.augmentation import Augmentation
 from shadowmetric.data.loading import Batch, training_batches, wanted_workers
 from shadowmetric.mistakes import Interrupted, Stopped
-from shadowmetric.ops.ranks import ranks_here, summed
+from shadowmetric.ops.ranks import ranks_here, share, summed
 from shadowmetric.training.ending import finish
 from shadowmetric.training.epoch import finish_epoch, plateaued
 from shadowmetric.training.files import write_json
@@ -33,7 +33,7 @@ from shadowmetric.training.settings import TrainSettings, check_settings
 from shadowmetric.training.setup import Training, set_up
 from shadowmetric.training.show import Moment, Show, Silent
 from shadowmetric.training.tally import Tally
-from shadowmetric.training.watch import COLLAPSED_COSINE, LOOK_EVERY, Watch, look
+from shadowmetric.training.watch import COLLAPSED_COSINE, LOOK_EVERY, Watch, look, some_of
 
 
 def train(
@@ -108,9 +108,9 @@ def train_step(training: Training, batch: Batch, watch: Watch, tally: Tally) -> 
     tally.add(batches=1, images=len(everyone), loss=number, dead=number == 0, one_class=one_class)
     tally.add(pushed=pushed, gradient=gradient)
     if state.step % LOOK_EVERY == 0:
-        seen = look(embeddings, labels, training.loss)
+        seen = look(*some_of(embeddings, labels), training.loss)
         tally.add_look(seen)
-        watch.note("collapse", seen.mean_cosine > COLLAPSED_COSINE)
+        watch.note("collapse", bool(seen.negative_gaps) and seen.mean_cosine > COLLAPSED_COSINE)
     watch.note("dead", number == 0)
     watch.note("one_class", one_class)
 
@@ -122,7 +122,8 @@ def backward(training: Training, batch: Batch, labels: Tensor) -> Step:
     def loss(embeddings: Tensor, labels: Tensor) -> Tensor:
         return loss_of(training, embeddings, labels, batch)
 
-    if micro_batch is not None:
+    largest = len(share(len(batch.whole), 0, accelerator.num_processes, micro_batch or 1))  # of any process
+    if micro_batch is not None and micro_batch < largest:
         images = OnDevice(batch.images, accelerator.device)
         return cached_step(training.embedder, images, labels, loss, micro_batch, scaler=accelerator.scaler)
     embeddings = training.embedder(batch.images.to(accelerator.device))

@@ -56,7 +56,7 @@ def planned(setting: Setting) -> Plan:
     held = held_bytes(setting.device)
     if held is None:
         raise Mistake("--memory-budget needs /proc, which this system has not; choose a --micro-batch instead.")
-    batch = -(-setting.recipe.batch // setting.ranks)
+    batch = -(-min(setting.recipe.batch, len(setting.parts.train)) // setting.ranks)
     shape = (PROBE_IMAGES, settings.channels or 3, settings.size or 0, settings.size or 0)
     images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     setting.embedder.train()
@@ -95,7 +95,8 @@ def needs_of(setting: Setting, held: int, batch: int) -> Needs:
 def loss_bytes(setting: Setting) -> int:
     """Return what mining and the loss need beyond rows and scratch: their memory contract."""
     settings, recipe = setting.parts.settings, setting.recipe
-    batch, remembered, classes = recipe.batch, settings.cross_batch_memory, setting.parts.classes
+    batch = min(recipe.batch, len(setting.parts.train))
+    remembered, classes = settings.cross_batch_memory, setting.parts.classes
     positives = sum(count * (count - 1) for count in shares(batch, recipe.per_class, classes))
     positives += batch * remembered // classes
     against_others = remembered > 0 or setting.ranks > 1
@@ -113,20 +114,29 @@ def loss_bytes(setting: Setting) -> int:
 
 def with_plan(settings: TrainSettings, plan: Plan) -> TrainSettings:
     """Return the settings with what a plan decided."""
-    micro_batch = None if plan.micro_batch >= plan.batch and settings.micro_batch is None else plan.micro_batch
-    return replace(settings, micro_batch=micro_batch, scratch_mb=plan.scratch // MEGABYTE)
+    return replace(settings, micro_batch=plan.micro_batch, scratch_mb=plan.scratch // MEGABYTE)
 
 
 def memory_notes(plan: Plan | None, micro_batch: int | None, batch: int, embedder: Embedder) -> list[str]:
-    """Return the plan, and what micro-batches change."""
-    notes = []
-    if plan is not None:
-        notes.append(plan.sentence())
-    elif micro_batch is not None:
+    """Return the plan, and what micro-batches change. batch: the images of this process."""
+    notes = [] if plan is None else [plan.sentence()]
+    if micro_batch is None or micro_batch >= batch:
+        return notes
+    if plan is None:
         notes.append(f"Batches of {batch} images are embedded {micro_batch} at a time.")
-    if micro_batch is not None and uses_batch_statistics(embedder.train()):
+    if uses_batch_statistics(embedder.train()):
         notes.append(f"Note that {BATCH_NORM_CHANGES.format(micro_batch)}.")
     return notes
+
+
+def check_micro_batch(micro_batch: int | None, embedder: Embedder) -> None:
+    """Refuse a micro-batch that the embedder can't be trained with."""
+    least = least_micro_batch(embedder.train())
+    if micro_batch is not None and micro_batch < least:
+        raise Mistake(
+            f"--micro-batch is {micro_batch}, and batch normalisation takes its statistics from at least {least} "
+            "images; raise it, or give --freeze-batch-norm."
+        )
 
 
 def set_scratch(loss: nn.Module, scratch_bytes: int) -> None:

@@ -144,7 +144,14 @@ def check_settings(settings: TrainSettings) -> None:
     if settings.batch is not None and settings.logical_batch not in (None, settings.batch):
         raise Mistake(
             f"--batch is {settings.batch} and --logical-batch {settings.logical_batch}; both say how many images the "
-            "loss sees. Give --logical-batch, and --micro-batch for those that are embedded at once."
+            "loss sees. Give one of them (a run's settings hold it as batch), and --micro-batch for those that are "
+            "embedded at once."
+        )
+    if settings.cross_batch_warmup and not settings.cross_batch_memory:
+        raise Mistake("--cross-batch-warmup has no meaning without --cross-batch-memory; give both or neither.")
+    if settings.cross_batch_memory and settings.loss in ("soft_triple", "arc_face"):
+        raise Mistake(
+            f"--cross-batch-memory adds nothing to {settings.loss}, which compares rows with its centres; leave it out."
         )
     if settings.memory_budget is not None:
         parse_bytes(settings.memory_budget)
@@ -173,8 +180,8 @@ def with_recipe(settings: TrainSettings) -> TrainSettings:
         weights = weights or ("none" if backbone == "small_cnn" else "pretrained")
     recipe = recipe_for(settings.recipe, weights not in (None, "none"))
     found = {name: value for name, value in asdict(recipe).items() if getattr(settings, name) is None}
-    if settings.logical_batch is not None:
-        found["batch"] = settings.logical_batch
+    if settings.logical_batch is not None:  # the record holds it once, as the batch
+        found |= {"batch": settings.logical_batch, "logical_batch": None}
         if settings.micro_batch is None and settings.memory_budget is None:
             found["micro_batch"] = MICRO_BATCH
     if settings.memory_budget is not None:

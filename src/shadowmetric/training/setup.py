@@ -18,14 +18,21 @@ from torch import Tensor, nn
 from shadowmetric.batches import CrossBatchMemory, GatheredLoss
 from shadowmetric.batches.budget import Plan
 from shadowmetric.data.sampler import PKSampler
-from shadowmetric.evaluation.evaluate import SCRATCH_BYTES
 from shadowmetric.losses.catalogue import build_loss
 from shadowmetric.mistakes import Mistake
 from shadowmetric.models import Embedder, build_embedder
 from shadowmetric.training import checkpoint
 from shadowmetric.training.checkpoint import State
 from shadowmetric.training.interrupt import Stop
-from shadowmetric.training.memory import MEGABYTE, Setting, memory_notes, planned, set_scratch, with_plan
+from shadowmetric.training.memory import (
+    MEGABYTE,
+    Setting,
+    check_micro_batch,
+    memory_notes,
+    planned,
+    set_scratch,
+    with_plan,
+)
 from shadowmetric.training.optimizer import build_optimizer
 from shadowmetric.training.preparation import Parts, prepare
 from shadowmetric.training.recipes import Recipe
@@ -71,10 +78,10 @@ class Training:
     @property
     def how(self) -> How:
         """Return how much is embedded and evaluated at once."""
-        settings = self.settings
-        batch = min(BATCH, settings.micro_batch or BATCH)
-        scratch = SCRATCH_BYTES if settings.memory_budget is None else settings.scratch_mb * MEGABYTE
-        return How(batch, scratch, shared=self.accelerator.num_processes > 1)
+        settings, shared = self.settings, self.accelerator.num_processes > 1
+        if settings.memory_budget is None:
+            return How(shared=shared)
+        return How(min(BATCH, settings.micro_batch or BATCH), settings.scratch_mb * MEGABYTE, shared)
 
     def learnt(self) -> dict[str, Any]:
         """Return what has a state dict."""
@@ -149,6 +156,7 @@ def set_up(settings: TrainSettings, run: Run, show: Show, stop: Stop | None = No
     loss = loss_for(settings, parts.classes).to(accelerator.device)
     show = show if accelerator.is_main_process else Silent()
     wrapped, optimizer = accelerator.prepare(embedder, build_optimizer(embedder, loss, recipe))
+    check_micro_batch(settings.micro_batch, embedder)
     plan = None
     if settings.memory_budget is not None and not begun:
         setting = Setting(parts, recipe, embedder, loss, accelerator.device, accelerator.num_processes)
@@ -169,13 +177,15 @@ def set_up(settings: TrainSettings, run: Run, show: Show, stop: Stop | None = No
     training = Training(run, parts, recipe, wrapped, loss, optimizer, sampler, accelerator, show, State(), plan)
     if not resume:
         from_main(accelerator, lambda: run.begin(settings))
-    memory = memory_notes(plan, settings.micro_batch, recipe.batch, embedder)
+    memory = memory_notes(plan, settings.micro_batch, len(sampler.share_of(list(range(recipe.batch)))), embedder)
     show.notes((*parts.notes, *embedder.notes, sampler.sentence(), *memory))
     training.state = checkpoint.load(run.state_file, training.learnt()) or training.state
     check_same_data(training)
     show.notes(checkpoint.changed_ranks(training.state, accelerator.num_processes))
     if plan is not None:
         training.state.predicted = plan.predicted
+    if accelerator.process_index > 0:  # else all processes would drop the same units of their images
+        torch.manual_seed(settings.seed + 7919 * accelerator.process_index + training.state.step)
     if accelerator.is_main_process:
         run.write_journal(training.state.lines)
     if settings.track:

@@ -20,10 +20,12 @@ from torch import Tensor, nn
 from shadowmetric.losses.mined import exhaustive, mine
 from shadowmetric.mining.given import Given
 from shadowmetric.mistakes import Stopped
+from shadowmetric.ops.ranks import gathered, ranks_here
 from shadowmetric.types import Miner
 
 LOOK_EVERY = 10  # batches
 LOOKED_AT = 256  # rows
+RUN = 16  # rows in a row that are looked at
 COLLAPSED_COSINE = 0.98
 COLLAPSED_RANK = 1.5
 QUANTILES = (0.1, 0.5, 0.9)
@@ -50,8 +52,7 @@ class Look:
 @torch.no_grad()
 def look(embeddings: Tensor, labels: Tensor, loss: nn.Module) -> Look:
     """Return what some of the rows look like."""
-    rows = torch.nn.functional.normalize(embeddings[:LOOKED_AT].detach().float())
-    labels = labels[:LOOKED_AT]
+    rows = torch.nn.functional.normalize(embeddings.detach().float())
     gaps = 1 - rows @ rows.T  # (rows, rows)
     same = labels[:, None] == labels
     own = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
@@ -59,8 +60,22 @@ def look(embeddings: Tensor, labels: Tensor, loss: nn.Module) -> Look:
         active=active_share(rows, labels, loss, int((same & ~own).sum())),
         positive_gaps=quantiles(gaps[same & ~own]),
         negative_gaps=quantiles(gaps[~same]),
-        mean_cosine=float(1 - gaps[~own].mean()) if len(rows) > 1 else 1.0,
+        mean_cosine=float(1 - gaps[~own].mean()) if len(rows) > 1 else 0.0,
     )
+
+
+def some_of(embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return rows from all over a batch, and of all processes, with their labels: at most LOOKED_AT, in runs.
+
+    Batches stand class by class: the first rows alone may be of one class, and every n-th row has no positives.
+    """
+    most = LOOKED_AT // ranks_here().ranks
+    if len(embeddings) > most:
+        runs = max(1, most // RUN)
+        starts = torch.linspace(0, len(embeddings) - RUN, runs).long()
+        chosen = (starts[:, None] + torch.arange(RUN)).flatten().unique().to(labels.device)
+        embeddings, labels = embeddings[chosen], labels[chosen]
+    return gathered(embeddings.detach()).rows, gathered(labels).rows
 
 
 def active_share(rows: Tensor, labels: Tensor, loss: nn.Module, pairs: int) -> float | None:
