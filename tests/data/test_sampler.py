@@ -173,7 +173,7 @@ def test_the_shares_of_all_ranks_make_the_batch_of_one_process(sizes, batch, per
         (2, 5, [20, 12]),  # groups of 5, 5, 5, 5 and 5, 5, 2
         (3, 5, [15, 10, 7]),
         (3, 12, [12, 12, 8]),
-        (2, 31, [31, 1]),
+        (2, 31, [16, 16]),  # the last one joins the group before it, and one group is too few
         (3, 16, [11, 11, 10]),  # two groups are too few for three ranks
         (2, 32, [16, 16]),
         (32, 1, [1] * 32),
@@ -203,7 +203,7 @@ def test_a_rank_knows_the_whole_batch_and_its_places_in_it(rank):
     whole, own = list(sampler.whole_batches()), list(sampler)
     assert whole == list(PKSampler(labels, 16, 4, seed=2))
     assert [[numbers[place] for place in sampler.share_of(numbers)] for numbers in whole] == own
-    assert sampler.share_of(whole[0]) == (range(10), range(10, 15), range(15, 16))[rank]
+    assert sampler.share_of(whole[0]) == (range(5), range(5, 10), range(10, 16))[rank]  # a last one joins its group
 
 
 @pytest.mark.parametrize("done", [0, 1, 6])
