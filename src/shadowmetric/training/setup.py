@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from shadowmetric.batches import CrossBatchMemory, GatheredLoss
 from shadowmetric.batches.budget import Plan
+from shadowmetric.batches.meter import give_back_at_once
 from shadowmetric.data.sampler import PKSampler
 from shadowmetric.losses.catalogue import build_loss
 from shadowmetric.mistakes import Mistake
@@ -157,6 +158,8 @@ def set_up(settings: TrainSettings, run: Run, show: Show, stop: Stop | None = No
     show = show if accelerator.is_main_process else Silent()
     wrapped, optimizer = accelerator.prepare(embedder, build_optimizer(embedder, loss, recipe))
     check_micro_batch(settings.micro_batch, embedder)
+    if settings.memory_budget is not None:
+        give_back_at_once()
     plan = None
     if settings.memory_budget is not None and not begun:
         setting = Setting(parts, recipe, embedder, loss, accelerator.device, accelerator.num_processes)
