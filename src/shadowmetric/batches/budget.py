@@ -1,6 +1,6 @@
 """A training step within a memory budget: measure the embedder once, then choose the micro-batch.
 
-    peak = held + optimiser + images + rows + max( step + per_image x micro_batch,  gradients + loss )
+    peak = held + optimiser + images + rows + max( gradients + step + per_image x micro_batch,  gradients + loss )
 
 held          resident memory before training: libraries, data, weights (`meter.py`)
 per_image     bytes that autograd keeps of one image, counted exactly; and the largest tensor of them once more, for the
@@ -8,6 +8,7 @@ per_image     bytes that autograd keeps of one image, counted exactly; and the l
               too: if two measured steps say more, that counts, up to a half more
 step          the rest of a step, whatever its size: gradients of the weights and workspaces; measured as the peak of a
               step of a few images less per_image x its images
+gradients     of the weights: those of earlier micro-batches are there while the next one is embedded
 images, rows  the logical batch itself, and 3 numbers for each number of its embeddings
 loss          what mining and the loss need beyond the rows (their memory contract)
 
@@ -93,7 +94,8 @@ class Plan:
     @property
     def predicted(self) -> int:
         """Return the predicted peak."""
-        return self.needs.peak(self.probe.bytes(self.micro_batch), self.scratch)
+        before = self.needs.gradients if self.micro_batch < self.batch else 0  # of the micro-batches that are done
+        return self.needs.peak(before + self.probe.bytes(self.micro_batch), self.scratch)
 
     def sentence(self) -> str:
         """Say the plan and what it predicts."""
