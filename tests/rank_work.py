@@ -13,7 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import shadowmetric as sm
 from shadowmetric.batches.cached import cached_step
-from shadowmetric.ops.ranks import ranks_here, share
+from shadowmetric.ops.ranks import ranks_here, sent_from_first, share
+from shadowmetric.training.watch import look, some_of
 
 IMAGES, DIM = 23, 5
 SHARES = {1: [23], 2: [15, 8], 3: [4, 12, 7]}  # uneven on purpose
@@ -186,7 +187,24 @@ def shares() -> list[int]:
     return list(share(10, rank, ranks))
 
 
+def from_first() -> list[float]:
+    """Return what tensors hold after the first rank's were sent: a buffer in place, and a parameter."""
+    tensors = [torch.full((2,), float(ranks_here().rank)), nn.Parameter(torch.tensor([ranks_here().rank + 0.5]))]
+    sent_from_first(tensors)
+    return [tensor.sum().item() for tensor in tensors]
+
+
+def looked_at() -> list[tuple[list[int], float]]:
+    """Return the labels that a look sees of a large batch in class order, and their mean cosine."""
+    labels = torch.arange(3000) // 300
+    rows = nn.functional.one_hot(labels, 10).float()
+    own = share(len(labels), *ranks_here())
+    found = some_of(rows[own.start : own.stop], labels[own.start : own.stop])
+    return [(found[1].unique().tolist(), look(*found, sm.ShadowLoss()).mean_cosine)]
+
+
 def all_work() -> dict[str, Any]:
     """Return everything that a rank is tried with, in one process."""
     found = {"steps": every_step(), "anchors": work_of_anchors(), "shares": shares()}
+    found |= {"from_first": from_first(), "looked_at": looked_at()}
     return found | {"empty": empty_rank() if ranks_here().ranks > 1 else ""}

@@ -69,3 +69,18 @@ def test_shares_are_consecutive_and_cover_everything():
 
 def test_a_rank_without_rows_is_said_on_every_rank():
     assert {rank["empty"] for rank in ranks_of(3)} == {"rank 1 has no rows; give each of the 3 ranks at least one."}
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_the_first_rank_s_values_are_sent_to_all(ranks):
+    assert [rank["from_first"] for rank in ranks_of(ranks)] == [[0.0, 0.5]] * ranks
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_every_rank_looks_at_the_same_rows_from_all_over_the_batch(ranks):
+    """Ten classes one after the other: the first rows alone would be one point, and a collapse."""
+    seen = [rank["looked_at"] for rank in ranks_of(ranks)]
+    assert all(one == seen[0] for one in seen)
+    (labels, mean_cosine) = seen[0][0]
+    assert labels == list(range(10))
+    assert mean_cosine < 0.3
