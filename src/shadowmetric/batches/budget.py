@@ -12,7 +12,7 @@ gradients     of the weights: those of earlier micro-batches are there while the
 images, rows  the logical batch itself, and 3 numbers for each number of its embeddings
 loss          what mining and the loss need beyond the rows (their memory contract)
 
-On two cores the prediction was within a few per cent (docs/scale.md has the table). Worker processes that read images
+On two cores the prediction was 4 and 6 % low (LOG.md). Worker processes that read images
 come on top.
 """
 

@@ -19,14 +19,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.batches.gathered_loss import HasSums
-from shadowmetric.losses.sums import Sums
-from shadowmetric.types import Scalar
+from shadowmetric.losses.sums import SummedLoss, Sums
+from shadowmetric.mining.given import Given
+from shadowmetric.ops.memory import Cost
 
 COUNTERS = ("place", "filled", "seen")
 
 
-class CrossBatchMemory(nn.Module):
+class CrossBatchMemory(SummedLoss):
     """A loss with a memory. In eval mode it is compared with and not changed.
 
     size: rows that are remembered. warmup: batches until they are compared with.
@@ -40,11 +40,11 @@ class CrossBatchMemory(nn.Module):
         for name, value, least in (("size", size, 1), ("warmup", warmup, 0)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
-        if not isinstance(loss, HasSums):
+        if not isinstance(loss, SummedLoss):
             raise ValueError(
                 f"{type(loss).__name__} can't be compared with remembered rows; give a loss of this library."
             )
-        self.loss, self.size, self.warmup = loss, size, warmup
+        self.loss, self.size, self.warmup, self.debug = loss, size, warmup, loss.debug
         self.place = self.filled = self.seen = 0  # where the next row goes; rows remembered; batches seen
         self.register_buffer("rows", torch.empty(size, 0))
         self.register_buffer("row_labels", torch.zeros(size, dtype=torch.int64))
@@ -59,21 +59,12 @@ class CrossBatchMemory(nn.Module):
         own = getattr(self.loss, "parameter_groups", None)
         return own() if own is not None else []
 
-    def forward(self, embeddings: Tensor, labels: Tensor, triplets: Sequence[Tensor] | None = None) -> Scalar:
-        """Return the loss of a batch against itself and the memory; then remember the batch."""
-        return self.sums(embeddings, labels, triplets).value()
+    def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
+        """Return the sums over the anchors of a batch against itself and the memory; then remember the batch.
 
-    def sums(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        triplets: Sequence[Tensor] | None = None,
-        *,
-        references: Tensor | None = None,
-        reference_labels: Tensor | None = None,
-        anchors_at: int | None = None,
-    ) -> Sums:
-        """Return the loss as sums over anchors. references: the rows of all ranks, the batch from anchors_at on."""
+        With references, which are the rows of all ranks, these are remembered.
+        """
+        embeddings, labels, references, reference_labels, anchors_at = given
         if references is None or reference_labels is None:
             references, reference_labels, anchors_at = embeddings, labels, 0
         elif anchors_at is None:
@@ -82,13 +73,17 @@ class CrossBatchMemory(nn.Module):
         if self.filled and self.seen >= self.warmup:
             self._check_dim(embeddings)
             others = torch.cat([others, self.rows[: self.filled].to(others.dtype)])
-            other_labels = torch.cat([other_labels, self.row_labels[: self.filled].to(other_labels.dtype)])
-        found = self.loss.sums(  # pyright: ignore[reportCallIssue]
+            other_labels = torch.cat([other_labels, self.row_labels[: self.filled]])
+        found = self.loss.sums(
             embeddings, labels, triplets, references=others, reference_labels=other_labels, anchors_at=anchors_at
         )
         if self.training:
             self.remember(references, reference_labels)
         return found
+
+    def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
+        """Return what the loss takes against references: with a memory there always are some."""
+        return self.loss.memory(dtype, references=True)
 
     @torch.no_grad()
     def remember(self, rows: Tensor, labels: Tensor) -> None:

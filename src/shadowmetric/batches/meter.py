@@ -50,8 +50,8 @@ def peak_extra_bytes(action: Callable[[], object], device: torch.device = CPU) -
 def give_back_at_once() -> None:
     """Let C's allocator return every block of LARGE bytes when it is freed, for the rest of this process.
 
-    By itself it keeps freed blocks of up to 32 MB for later: resident memory is then half as much again as what
-    tensors take (seen with a budget of 1 GB). The price is that new blocks must be mapped again.
+    By itself it keeps freed blocks of up to 32 MB for later: a run of logical batches added 218 MB to what it held
+    before, and 129 with this. The price is that new blocks must be mapped again.
     """
     _told_allocator("mallopt", MMAP_THRESHOLD, LARGE)
 

@@ -10,7 +10,6 @@ from typing import cast
 import torch
 from torch import nn
 
-from shadowmetric.batches import CrossBatchMemory
 from shadowmetric.batches.budget import (
     LEAST_SCRATCH,
     Needs,
@@ -107,8 +106,7 @@ def loss_bytes(setting: Setting) -> int:
         references=batch + remembered if against_others else None,
         centers=sum(len(parameter) for parameter in setting.loss.parameters()),
     )
-    loss = setting.loss.loss if isinstance(setting.loss, CrossBatchMemory) else setting.loss
-    cost = cast(SummedLoss, loss).memory(references=against_others).peak(sizes)
+    cost = cast(SummedLoss, setting.loss).memory(references=against_others).peak(sizes)
     return max(cost - settings.scratch_mb * MEGABYTE, 0) + 8 * remembered * settings.dim
 
 

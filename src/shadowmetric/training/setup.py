@@ -158,14 +158,14 @@ def set_up(settings: TrainSettings, run: Run, show: Show, stop: Stop | None = No
     show = show if accelerator.is_main_process else Silent()
     wrapped, optimizer = accelerator.prepare(embedder, build_optimizer(embedder, loss, recipe))
     check_micro_batch(settings.micro_batch, embedder)
+    plan = None
     if settings.memory_budget is not None:
         give_back_at_once()
-    plan = None
     if settings.memory_budget is not None and not begun:
         setting = Setting(parts, recipe, embedder, loss, accelerator.device, accelerator.num_processes)
         plan = from_main(accelerator, lambda: planned(setting))
-        settings = with_plan(settings, plan)
         set_scratch(loss, plan.scratch)
+        settings = with_plan(settings, plan)
         parts = replace(parts, settings=settings)
     sampler = PKSampler(
         parts.train.labels,
