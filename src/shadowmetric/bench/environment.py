@@ -17,8 +17,8 @@ import torch.distributed as dist
 from packaging.requirements import Requirement
 
 from shadowmetric.batches import meter
-from shadowmetric.bench.run import cpu_name
 from shadowmetric.data.catalogue import data_root
+from shadowmetric.training.origin import cpu_name
 
 PACKAGES = ("shadowmetric", "torch", "accelerate", "torchvision", "timm")
 SHARED_MEMORY = Path("/dev/shm")

@@ -8,16 +8,16 @@ figures but a `reason`; the run goes on. Rows are written as they finish: an int
 import csv
 import datetime
 import json
-import platform
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 import torch
+
+from shadowmetric.training.origin import cpu_name
 
 PLACE_COLUMNS = ("torch", "threads", "cpu", "date")
 
@@ -80,13 +80,3 @@ def place() -> Row:
         "cpu": cpu_name(),
         "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
     }
-
-
-def cpu_name() -> str:
-    """Return the processor's name as the system gives it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, "") or platform.processor() or platform.machine() or "unknown"

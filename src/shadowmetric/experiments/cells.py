@@ -3,25 +3,34 @@
 A cell is one training: a name and its settings. Cells that are finished are not run again, and one that was stopped
 goes on where it was, so that a plan can be repeated until it is whole. Every process has the same number of threads,
 since sums in another order round differently.
+
+Several commands, on one machine or on many that see one folder, may run the same plan: a cell is trained by whoever
+holds the lock of its file, which the system takes back when that process ends, however it ends. A cell that is trained
+elsewhere is waited for, and taken over if its process dies.
 """
 
 import contextlib
 import multiprocessing
-import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from shadowmetric.mistakes import Interrupted, Mistake, Stopped
 from shadowmetric.training.interrupt import Stop
+from shadowmetric.training.origin import cores
 from shadowmetric.training.run import Run
 from shadowmetric.training.settings import TrainSettings
 
 Tell = Callable[[float, str], None]  # told the share of the plan that is done, and what is under way
 POLL = 0.5  # seconds
+RETRY = 5.0  # seconds after which a cell that was locked is tried again
+ELSEWHERE = "trained by another process"
 
 
 @dataclass(frozen=True)
@@ -30,6 +39,17 @@ class Cell:
 
     folder: Path
     settings: TrainSettings
+    bed: str = ""  # what tells it from cells of the same name in other folders
+
+    @property
+    def name(self) -> str:
+        """Return what people call it."""
+        return f"{self.bed}/{self.folder.name}" if self.bed else self.folder.name
+
+    @property
+    def lock(self) -> FileLock:
+        """Return what its trainer holds."""
+        return FileLock(made(self.folder.parent) / f".{self.folder.name}.lock")
 
     @property
     def run(self) -> Run:
@@ -70,7 +90,7 @@ class Worker:
 
 
 def run_cells(cells: Sequence[Cell], jobs: int, tell: Tell | None = None) -> dict[str, str]:
-    """Run what is not finished; return why each cell failed that did, by its folder's name.
+    """Run what is not finished; return why each cell failed that did, by its name.
 
     Ctrl-C lets every process save its run, and is then raised as Interrupted.
     """
@@ -80,6 +100,8 @@ def run_cells(cells: Sequence[Cell], jobs: int, tell: Tell | None = None) -> dic
     stopping = multiprocessing.get_context("spawn").Event()
     threads = max(1, cores() // jobs)  # of the jobs asked for, so that the last cell has what the first had
     failures: dict[str, str] = {}
+    elsewhere: list[Cell] = []
+    retried = time.monotonic()
     with Stop() as stop:
         with signals_ignored():  # by the workers, until they have set up how they hear them
             workers = [Worker(threads, stopping) for _ in range(min(jobs, len(waiting)))]
@@ -91,13 +113,21 @@ def run_cells(cells: Sequence[Cell], jobs: int, tell: Tell | None = None) -> dic
                 for worker, cell in zip(idle, [] if stop.asked else waiting[: len(idle)], strict=False):
                     worker.give(waiting.pop(waiting.index(cell)))
                 busy = {worker.pipe: worker for worker in workers if worker.cell is not None}
-                if not busy:
+                if not busy and (stop.asked or not elsewhere or not idle):
                     break
+                if not busy:
+                    time.sleep(POLL)
+                if elsewhere and time.monotonic() - retried > RETRY:
+                    waiting += [cell for cell in elsewhere if not cell.run.scores_file.exists()]
+                    elsewhere, retried = [], time.monotonic()
                 for pipe in wait(list(busy), timeout=POLL):
                     worker = busy[pipe]  # pyright: ignore[reportArgumentType]
-                    name = worker.cell.folder.name if worker.cell else ""
+                    cell = worker.cell
                     reason = worker.answer()
-                    failures |= {} if reason is None else {name: reason}
+                    if cell is not None and reason == ELSEWHERE:
+                        elsewhere.append(cell)
+                    elif cell is not None and reason is not None:
+                        failures[cell.name] = reason
                 if tell is not None:
                     tell(*progress(cells))
         finally:
@@ -106,7 +136,7 @@ def run_cells(cells: Sequence[Cell], jobs: int, tell: Tell | None = None) -> dic
                 worker.end()
         if stop.asked:
             raise Interrupted
-    return failures | {cell.folder.name: "no process was left to train it" for cell in waiting}
+    return failures | {cell.name: "no process was left to train it" for cell in [*waiting, *elsewhere]}
 
 
 def work(pipe: Connection, threads: int, stopping: Any) -> None:
@@ -123,7 +153,10 @@ def run_cell(cell: Cell, stop: Stop) -> str | None:
     from shadowmetric.training.loop import train
 
     try:
-        train(cell.settings, cell.folder, resume=cell.run.settings_file.exists(), stop=stop)
+        with cell.lock.acquire(timeout=0):
+            train(cell.settings, cell.folder, resume=cell.run.settings_file.exists(), stop=stop)
+    except Timeout:
+        return ELSEWHERE
     except (Interrupted, KeyboardInterrupt):
         return "stopped"
     except (Mistake, Stopped) as wrong:
@@ -152,12 +185,13 @@ def progress(cells: Sequence[Cell]) -> tuple[float, str]:
         elif cell.run.settings_file.exists():
             epochs = cell.run.settings().epochs or 1
             shares.append(len(cell.run.journal()) / (epochs + 1))
-            names.append(cell.folder.name)
+            names.append(cell.name)
         else:
             shares.append(0.0)
     return sum(shares) / len(shares), ", ".join(names)
 
 
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def made(folder: Path) -> Path:
+    """Return a folder that is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

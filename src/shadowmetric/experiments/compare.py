@@ -19,17 +19,19 @@ from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock
 from safetensors.torch import load_file
 
 from shadowmetric.evaluation import PairedTest, paired_test
-from shadowmetric.experiments.cells import Tell, cores, run_cells
+from shadowmetric.experiments.cells import Tell, made, run_cells
 from shadowmetric.experiments.floors import FLOORS, raw_pixels, untrained
 from shadowmetric.experiments.plan import Plan
 from shadowmetric.losses.catalogue import CONTROLS
 from shadowmetric.mistakes import Interrupted
 from shadowmetric.training.ending import write_queries
 from shadowmetric.training.files import write_text
-from shadowmetric.training.preparation import prepare
+from shadowmetric.training.origin import cores
+from shadowmetric.training.preparation import Report, prepare
 from shadowmetric.training.run import Run
 
 FIGURES = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "silhouette")
@@ -75,12 +77,18 @@ def default_jobs(plan: Plan) -> int:
 
 
 def run_floors(plan: Plan, tell: Tell | None) -> None:
-    """Score what needs no training; pixels have no seed, so once for all."""
+    """Score what needs no training; another process that does so is waited for."""
 
     def report(stage: str, share: float) -> None:
         if tell is not None:
             tell(0.0, f"floors: {stage} {100 * share:.0f} %")
 
+    with FileLock(made(plan.out) / ".floors.lock"):
+        score_floors(plan, report)
+
+
+def score_floors(plan: Plan, report: Report) -> None:
+    """Score the floors that are missing; pixels have no seed, so once for all."""
     pixels = None
     for seed in plan.all_seeds():
         missing = [name for name in FLOORS if plan.run(name, seed).scores() is None]

@@ -11,7 +11,7 @@ from shadowmetric.losses.catalogue import CONTROLS, PAPER_LOSSES
 from shadowmetric.mistakes import Mistake
 from shadowmetric.training.files import write_text
 from shadowmetric.training.run import Run, quoted
-from shadowmetric.training.settings import TrainSettings, as_plain, check_settings, from_plain
+from shadowmetric.training.settings import TrainSettings, as_plain, check_settings, from_plain, with_recipe
 
 FILE = "compare.yaml"
 
@@ -27,6 +27,7 @@ class Plan:
     floors: bool = True
     seeds: int = 3
     jobs: int | None = None  # trainings at a time
+    bed: str = ""  # its name, if it is one of several plans of a study
 
     def methods(self) -> tuple[str, ...]:
         """Return everything that is trained, each once."""
@@ -48,7 +49,7 @@ class Plan:
         """Return the trainings, seed by seed, so that a plan that was stopped has whole seeds."""
         shared = replace(self.settings, patience=0)  # one budget for all
         return [
-            Cell(self.run(loss, seed).folder, replace(shared, loss=loss, seed=seed))
+            Cell(self.run(loss, seed).folder, replace(shared, loss=loss, seed=seed), self.bed)
             for seed in self.all_seeds()
             for loss in self.methods()
         ]
@@ -65,6 +66,18 @@ class Plan:
     def resume_command(self) -> str:
         """Return what goes on with it."""
         return f"shadowmetric compare --resume {quoted(self.out)}"
+
+    def begin_or_go_on(self) -> None:
+        """Begin, or check that the folder holds this very plan."""
+        if not (self.out / FILE).exists():
+            return self.begin()
+        found = replace(read_plan(self.out), jobs=self.jobs, bed=self.bed)
+        if (found, as_plain(with_recipe(found.settings))) != (
+            replace(self, settings=found.settings),
+            as_plain(with_recipe(self.settings)),
+        ):
+            raise Mistake(f"{self.out} holds trainings with other settings; name another --out, or remove that folder.")
+        return None
 
     def begin(self) -> None:
         """Check the plan and write it into its folder; refuse a folder that holds one."""

@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from shadowmetric.experiments.cells import Cell, cores, run_cells
+from shadowmetric.experiments.cells import Cell, run_cells
 from shadowmetric.training.files import write_whole
+from shadowmetric.training.origin import cores
 from shadowmetric.training.recipes import Recipe
 from shadowmetric.training.settings import TrainSettings
 

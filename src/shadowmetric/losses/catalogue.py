@@ -19,7 +19,7 @@ from shadowmetric.losses.angular_triplet import AngularTripletLoss
 from shadowmetric.losses.arc_face import ArcFaceLoss
 from shadowmetric.losses.contrastive import ContrastiveLoss
 from shadowmetric.losses.lifted_structure import LiftedStructureLoss
-from shadowmetric.losses.mined import MINERS
+from shadowmetric.losses.mined import MINERS, MinedSettings
 from shadowmetric.losses.multi_similarity import MultiSimilarityLoss
 from shadowmetric.losses.n_pair import NPairLoss
 from shadowmetric.losses.ranked_list import RankedListLoss
@@ -41,6 +41,7 @@ class LossChoice(NamedTuple):
     classes: int  # labels of proxies are 0 to classes - 1
     dim: int
     scratch: int = SCRATCH_BYTES
+    unit_rows: bool = True
 
 
 class DoubleShadow(ShadowLoss):
@@ -56,13 +57,15 @@ def _mined_at(choice: LossChoice) -> Miner:
     return MINERS[choice.miner](choice.margin, choice.scratch)
 
 
+def _how(choice: LossChoice, miner: str | Miner | None = None) -> MinedSettings:
+    return {"miner": miner or choice.miner, "normalize": choice.unit_rows, "scratch_bytes": choice.scratch}
+
+
 LOSSES: dict[str, Callable[[LossChoice], nn.Module]] = {
-    "shadow": lambda choice: ShadowLoss(choice.margin, miner=choice.miner, scratch_bytes=choice.scratch),
-    "triplet": lambda choice: TripletLoss(choice.margin, miner=choice.miner, scratch_bytes=choice.scratch),
-    "soft_margin_triplet": lambda choice: SoftMarginTripletLoss(miner=_mined_at(choice), scratch_bytes=choice.scratch),
-    "angular_triplet": lambda choice: AngularTripletLoss(
-        choice.margin, miner=choice.miner, scratch_bytes=choice.scratch
-    ),
+    "shadow": lambda choice: ShadowLoss(choice.margin, **_how(choice)),
+    "triplet": lambda choice: TripletLoss(choice.margin, **_how(choice)),
+    "soft_margin_triplet": lambda choice: SoftMarginTripletLoss(**_how(choice, _mined_at(choice))),
+    "angular_triplet": lambda choice: AngularTripletLoss(choice.margin, **_how(choice)),
     "soft_triple": lambda choice: SoftTripleLoss(choice.classes, choice.dim, scratch_bytes=choice.scratch),
     "multi_similarity": lambda choice: MultiSimilarityLoss(scratch_bytes=choice.scratch),
     "angular": lambda choice: AngularLoss(scratch_bytes=choice.scratch),
@@ -71,19 +74,24 @@ LOSSES: dict[str, Callable[[LossChoice], nn.Module]] = {
     "n_pair": lambda choice: NPairLoss(scratch_bytes=choice.scratch),
     "ranked_list": lambda choice: RankedListLoss(scratch_bytes=choice.scratch),
     "arc_face": lambda choice: ArcFaceLoss(choice.classes, choice.dim, scratch_bytes=choice.scratch),
-    "triplet_control": lambda choice: TripletLoss(
-        2 * choice.margin, miner=_mined_at(choice), scratch_bytes=choice.scratch
-    ),
-    "double_shadow": lambda choice: DoubleShadow(choice.margin, miner=choice.miner, scratch_bytes=choice.scratch),
+    "triplet_control": lambda choice: TripletLoss(2 * choice.margin, **_how(choice, _mined_at(choice))),
+    "double_shadow": lambda choice: DoubleShadow(choice.margin, **_how(choice)),
 }
 PAPER_LOSSES = ("shadow", "triplet", "soft_margin_triplet", "angular_triplet", "soft_triple", "multi_similarity")
 CONTROLS = ("triplet_control", "double_shadow")
 
 
 def build_loss(
-    name: str, *, margin: float, miner: str, classes: int, dim: int, scratch_bytes: int = SCRATCH_BYTES
+    name: str,
+    *,
+    margin: float,
+    miner: str,
+    classes: int,
+    dim: int,
+    scratch_bytes: int = SCRATCH_BYTES,
+    unit_rows: bool = True,
 ) -> nn.Module:
-    """Return the loss of that name."""
+    """Return the loss of that name. unit_rows: of losses of triplets; the others have their papers' choice."""
     check_choice(name, tuple(LOSSES), "loss")
     check_choice(miner, tuple(MINERS), "miner")
-    return LOSSES[name](LossChoice(margin, miner, classes, dim, scratch_bytes))
+    return LOSSES[name](LossChoice(margin, miner, classes, dim, scratch_bytes, unit_rows))

@@ -38,11 +38,12 @@ def build_embedder(
     weights: str | Path | None = None,
     seed: int = 0,
     freeze_batch_norm: bool = False,
+    unit: bool = True,
 ) -> Embedder:
     """Return an embedder for pictures of `size` pixels.
 
     name: one of BACKBONES, or timm:NAME. weights: None (from scratch), "pretrained" (published by the library), or a
-    file; the head comes from the seed, unless a file has one of the same shape.
+    file; the head comes from the seed, unless a file has one of the same shape. unit: give rows length 1.
     """
     check_channels(channels)
     for setting, value, least in (("dim", dim, 1), ("size", size, SMALLEST), ("seed", seed, 0)):
@@ -55,7 +56,7 @@ def build_embedder(
         mean, std = backbone.mean, backbone.std
         if channels == 1:
             mean, std = ((sum(values) / len(values),) for values in (mean, std))
-        embedder = Embedder(network, features, dim, mean=mean, std=std)
+        embedder = Embedder(network, features, dim, mean=mean, std=std, unit=unit)
         if weights is not None:
             tensors = published_weights(name) if weights == PRETRAINED else read_weights(Path(weights))
             source = f"{name}, published" if weights == PRETRAINED else str(weights)

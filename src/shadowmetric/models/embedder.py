@@ -25,7 +25,8 @@ from shadowmetric.types import Embeddings
 class Embedder(nn.Module):
     """backbone + head + unit length. Takes (batch, channels, height, width): uint8 0 to 255, or floats 0 to 1.
 
-    features: the length of the backbone's rows. mean, std: of each channel, in pixels of 0 to 1.
+    features: the length of the backbone's rows. mean, std: of each channel, in pixels of 0 to 1. unit: False leaves
+    rows as the head gives them.
     `notes` are sentences for people: which weights were loaded, and what of a file was not used.
     """
 
@@ -40,6 +41,7 @@ class Embedder(nn.Module):
         *,
         mean: Sequence[float],
         std: Sequence[float],
+        unit: bool = True,
     ):
         super().__init__()
         for name, value in (("features", features), ("dim", dim)):
@@ -48,17 +50,17 @@ class Embedder(nn.Module):
             raise ModelMistake(
                 f"mean is {tuple(mean)} and std is {tuple(std)}; give each one number a channel, std above 0."
             )
-        self.backbone = backbone
+        self.backbone, self.unit = backbone, unit
         self.head = nn.Linear(features, dim)
         for name, values in (("mean", mean), ("std", std)):
             self.register_buffer(name, torch.tensor(values, dtype=torch.float32)[:, None, None], persistent=False)
         self.notes: tuple[str, ...] = ()
 
     def forward(self, images: Tensor) -> Embeddings:
-        """Return the unit embeddings of a batch, (batch, dim)."""
+        """Return the embeddings of a batch, (batch, dim), of length 1 unless the embedder was told otherwise."""
         rows = self.head(self.features(images))
         rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
-        return nn.functional.normalize(rows, dim=1)
+        return nn.functional.normalize(rows, dim=1) if self.unit else rows
 
     def features(self, images: Tensor) -> Tensor:
         """Return what the head is given: the backbone's pooled rows, (batch, features)."""
@@ -80,7 +82,7 @@ class Embedder(nn.Module):
     def extra_repr(self) -> str:
         """Say what is done to pixels."""
         mean, std = ([round(value, 4) for value in values.flatten().tolist()] for values in (self.mean, self.std))
-        return f"mean={mean}, std={std}"
+        return f"mean={mean}, std={std}, unit={self.unit}"
 
 
 def parameter_groups(embedder: Embedder) -> dict[str, list[tuple[str, nn.Parameter]]]:

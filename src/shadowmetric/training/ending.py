@@ -14,6 +14,7 @@ from shadowmetric.mistakes import Interrupted
 from shadowmetric.ops.ranks import sent_from_first
 from shadowmetric.training.files import write_whole
 from shadowmetric.training.interrupt import Stop
+from shadowmetric.training.origin import origin
 from shadowmetric.training.preparation import Report
 from shadowmetric.training.run import Run
 from shadowmetric.training.scoring import score_test
@@ -51,6 +52,7 @@ def scored(training: Training, report: Report) -> dict[str, Any]:
         "notes": list(parts.notes),
         "version": importlib.metadata.version("shadowmetric"),
         "torch": torch.__version__,
+        "origin": origin(),
     }
     if training.settings.memory_budget is not None:
         device, budget = training.accelerator.device, parse_bytes(training.settings.memory_budget)

@@ -16,6 +16,7 @@ from shadowmetric.data.catalogue import open_dataset
 from shadowmetric.data.dataset import ZERO_SHOT, Dataset, Split
 from shadowmetric.data.preprocessing import Preprocessing, preprocessing_for
 from shadowmetric.data.splits import part_classes, part_images
+from shadowmetric.data.thinning import thinned
 from shadowmetric.mistakes import Mistake
 from shadowmetric.training.settings import TrainSettings, resolved
 
@@ -45,6 +46,7 @@ def prepare(settings: TrainSettings, report: Report | None = None) -> Parts:
     dataset = open_dataset(
         settings.data, settings.data_root, allow_partial=settings.allow_partial, split=settings.split
     )
+    dataset = thinned(dataset, settings.most_per_class)
     shape = preprocessing_for(dataset.train.images, settings.size, settings.resize, settings.channels)
     settings = resolved(settings, size=shape.size, resize=shape.resize, channels=shape.channels)
     dataset = with_resized(dataset, shape, settings, report)

@@ -46,6 +46,8 @@ class TrainSettings:
     """Accept a copy of a dataset that has not all its images."""
     broken: str = "refuse"
     """What to do with images that cannot be read: refuse, or skip."""
+    most_per_class: int | None = None
+    """Images of a class that each part keeps, at most: for a quick trial. Which ones does not depend on --seed."""
     validation: float = 0.1
     """Share of the training images, or classes, that epochs are judged by; 0 for none."""
     select_on: str = "validation"
@@ -64,6 +66,10 @@ class TrainSettings:
     --recipe paper."""
     weights: str | None = None
     """pretrained, a file of weights, or none: from scratch, as is the default but in --recipe paper."""
+    unit_rows: bool = True
+    """Embeddings of length 1. Without, losses of triplets compare rows as they are; the test compares directions."""
+    length_penalty: float = 0.0
+    """Added to the loss: so many times the mean squared length of the embeddings, before they get length 1."""
     dim: int = 64
     """Numbers in an embedding."""
     size: int | None = None
@@ -132,6 +138,7 @@ def check_settings(settings: TrainSettings) -> None:
             raise Mistake(f"{option(name)} is {value!r}; choose one of {', '.join(choices)}.")
     least = {"epochs": 1, "batch": 2, "per_class": 2, "batches": 1, "dim": 1, "size": 8, "resize": 8}
     least |= {"logical_batch": 2, "micro_batch": 1, "scratch_mb": 1, "cross_batch_memory": 0, "cross_batch_warmup": 0}
+    least |= {"most_per_class": 2, "length_penalty": 0}
     least |= {"patience": 0, "seed": 0, "workers": 0, "cache_mb": 0, "save_every": 0, "weight_decay": 0}
     for name, lowest in least.items():
         value = getattr(settings, name)

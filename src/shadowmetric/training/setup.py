@@ -20,6 +20,8 @@ from shadowmetric.batches.budget import Plan
 from shadowmetric.batches.meter import give_back_at_once
 from shadowmetric.data.sampler import PKSampler
 from shadowmetric.losses.catalogue import build_loss
+from shadowmetric.losses.length_penalty import LengthPenalty
+from shadowmetric.losses.sums import SummedLoss
 from shadowmetric.mistakes import Mistake
 from shadowmetric.models import Embedder, build_embedder
 from shadowmetric.training import checkpoint
@@ -205,7 +207,10 @@ def loss_for(settings: TrainSettings, classes: int) -> nn.Module:
         classes=classes,
         dim=settings.dim,
         scratch_bytes=settings.scratch_mb * MEGABYTE,
+        unit_rows=settings.unit_rows,
     )
+    if settings.length_penalty:
+        loss = LengthPenalty(cast(SummedLoss, loss), settings.length_penalty)
     if settings.cross_batch_memory == 0:
         return loss
     return CrossBatchMemory(loss, settings.cross_batch_memory, warmup=settings.cross_batch_warmup)
@@ -244,6 +249,7 @@ def embedder_for(settings: TrainSettings) -> Embedder:
         weights=None if settings.weights == "none" else settings.weights,
         seed=settings.seed,
         freeze_batch_norm=bool(settings.freeze_batch_norm),
+        unit=settings.unit_rows and not settings.length_penalty,  # then the loss divides by the length
     )
     embedder.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     return embedder

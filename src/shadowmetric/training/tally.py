@@ -2,7 +2,7 @@
 
 loss, pushed, gradient     means over batches: value, share of rows with a gradient, mean length of a row's gradient
 dead, one_class            batches that taught nothing, batches with one label
-active, gaps, mean_cosine  means over the looks that were taken
+active, gaps, mean_cosine  means over the looks that were taken; so are row_length and anchor_gradient
 """
 
 from typing import Any
@@ -25,7 +25,9 @@ class Tally:
 
     def add_look(self, seen: Look) -> None:
         """Add what a look found; quantiles that there are not count for nothing."""
-        self.add(looks=1, mean_cosine=seen.mean_cosine)
+        self.add(looks=1, mean_cosine=seen.mean_cosine, row_length=seen.row_length)
+        if seen.anchor_gradient is not None:
+            self.add(gradient_looks=1, anchor_gradient=seen.anchor_gradient)
         if seen.active is not None:
             self.add(active=seen.active)
         if seen.positive_gaps and seen.negative_gaps:
@@ -44,7 +46,8 @@ class Tally:
         return {
             **{name: self.mean(name) for name in ("loss", "pushed", "gradient")},
             **{name: int(self.sums.get(name, 0)) for name in ("batches", "images", "dead", "one_class")},
-            **{name: self.mean(name, "looks") for name in ("active", "mean_cosine")},
+            **{name: self.mean(name, "looks") for name in ("active", "mean_cosine", "row_length")},
+            "anchor_gradient": self.mean("anchor_gradient", "gradient_looks"),
             **{name: self.mean(name, "gap_looks") for name in GAPS},
             "seconds": seconds,
             "images_per_second": self.sums.get("images", 0.0) / max(seconds, 1e-9),

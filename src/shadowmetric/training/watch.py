@@ -8,8 +8,8 @@
     small classes   classes with fewer images than a batch wants of each; the sampler says what it does with them.
 
 Each is a warning with its remedy, and an error after so many in a row. At every tenth batch a look is taken at the
-rows (at most 256 of them): quantiles of the gaps 1 - cos to positives and to negatives, and the share of
-(anchor, positive) pairs for which mining found a negative.
+rows (at most 256 of them): quantiles of the gaps 1 - cos to positives and to negatives, the share of
+(anchor, positive) pairs for which mining found a negative, and the gradient of a triplet to its anchor.
 """
 
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.losses.mined import exhaustive, mine
+from shadowmetric.losses.mined import MinedLoss, exhaustive, mine, triplet_values
 from shadowmetric.mining.given import Given
 from shadowmetric.mistakes import Stopped
 from shadowmetric.ops.ranks import gathered, ranks_here
-from shadowmetric.types import Miner
+from shadowmetric.types import Miner, Triplets
 
 LOOK_EVERY = 10  # batches
 LOOKED_AT = 256  # rows
@@ -47,6 +47,8 @@ class Look:
     positive_gaps: tuple[float, ...]  # quantiles of 1 - cos
     negative_gaps: tuple[float, ...]
     mean_cosine: float
+    anchor_gradient: float | None = None  # mean length of a mined triplet's gradient to its anchor
+    row_length: float = 1.0  # mean
 
 
 @torch.no_grad()
@@ -61,7 +63,32 @@ def look(embeddings: Tensor, labels: Tensor, loss: nn.Module) -> Look:
         positive_gaps=quantiles(gaps[same & ~own]),
         negative_gaps=quantiles(gaps[~same]),
         mean_cosine=float(1 - gaps[~own].mean()) if len(rows) > 1 else 0.0,
+        anchor_gradient=anchor_gradient(embeddings.detach().float(), labels, loss),
+        row_length=float(torch.linalg.vector_norm(embeddings.detach().float(), dim=1).mean()),
     )
+
+
+@torch.enable_grad()
+def anchor_gradient(rows: Tensor, labels: Tensor, loss: nn.Module) -> float | None:
+    """Return how long the gradient of one triplet's value to its anchor is, in the mean over mined triplets.
+
+    Every triplet has a copy of its anchor, so that gradients of several do not add up or cancel, as in a batch's.
+    """
+    while not isinstance(loss, MinedLoss):
+        if not isinstance(inner := getattr(loss, "loss", None), nn.Module):
+            return None
+        loss = inner
+    if exhaustive(loss.miner):
+        return None
+    triplets = mine(loss.miner, Given(rows, labels))
+    anchor, positive, negative = triplets
+    if len(anchor) == 0:
+        return None
+    copies = rows[anchor].requires_grad_()
+    given = Triplets(torch.arange(len(anchor), device=rows.device), positive, negative)
+    values = triplet_values(copies, given, loss.measure, loss.hinge, normalize=loss.normalize, references=rows)
+    (gradient,) = torch.autograd.grad(values.sum(), copies)
+    return float(torch.linalg.vector_norm(gradient, dim=1).mean())
 
 
 def some_of(embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,52 @@
+"""Where can Shadow differ from Triplet at all? Four ways out of the identity, each measured.
+
+    shadowmetric reproduce differences --scale small --data-root DATA
+COST_DIFFERENCES
+
+Under the paper's protocol (unit rows, semi-hard mining, Adam) the two are one loss up to a factor that Adam ignores but
+for its weight decay. They can differ
+
+    on rows of free length     Shadow is then another function
+    with hard or all mining    hinges are not always active, so that margins matter: Shadow's is worth twice as much
+    at another margin          the same, seen from the other side
+    with SGD                   which takes a step half as long for half the gradient
+
+Beside each stand the controls of `compare`: Triplet at twice the margin with the same triplets (on unit rows: Shadow
+but for the factor), and twice Shadow (Shadow but for the factor, on any rows). A difference from Triplet that the first
+control shares is a difference of margins; one that twice Shadow does not share is a difference of step length.
+OURS_DIFFERENCES
+"""
+
+from shadowmetric.experiments.bed import Bed
+from shadowmetric.experiments.beside import ways_table
+from shadowmetric.experiments.standard import SCRATCH, TWO
+from shadowmetric.experiments.study import Study
+
+SMALL = SCRATCH | {"size": None, "resize": None, "most_per_class": 500, "epochs": 4, "batches": 200}
+MANY = 10  # seeds, for the setting in which a difference was suspected
+
+
+def way(name: str, *, seeds: int = 3, **change: object) -> Bed:
+    """Return the bed of one way."""
+    return Bed(f"way-{name}", "fashion_mnist", TWO, 30, SMALL, change, seeds=seeds)
+
+
+WAYS = {
+    "the paper's: unit rows, semi-hard, Adam": way("none"),
+    "free rows": way("free", unit_rows=False),
+    "free rows, batch-hard mining": way("free-batch-hard", unit_rows=False, miner="batch_hard", seeds=MANY),
+    "hard mining": way("hard", miner="hard"),
+    "all triplets": way("all", miner="all"),
+    "margin 0.8, semi-hard mining": way("margin-0.8", margin=0.8),
+    "margin 0.05, batch-hard mining": way("margin-0.05-batch-hard", margin=0.05, miner="batch_hard"),
+    "SGD": way("sgd", optimizer="sgd", rate=0.1, head_rate=0.1),
+}
+
+STUDY = Study(
+    name="differences",
+    title="Four ways in which Shadow can differ from Triplet",
+    beds=tuple(WAYS.values()),
+    tables=lambda records: [
+        ways_table({words: records[bed.name] for words, bed in WAYS.items() if bed.name in records})
+    ],
+)

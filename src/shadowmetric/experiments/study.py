@@ -1,0 +1,67 @@
+"""A study: a table, figure or ablation of the paper, done again.
+
+Its trainings are beds; what is no training (memory, geometry, t-SNE) is measured. Both end in records, plain files that
+the tables, the report and the claims page are made from, and that can be kept in a repository.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shadowmetric.experiments.bed import Bed, Where
+from shadowmetric.experiments.cells import Tell, run_cells
+from shadowmetric.experiments.compare import default_jobs, run_floors
+from shadowmetric.experiments.records import Record, read_record, write_found, write_record
+from shadowmetric.experiments.tables import Table
+from shadowmetric.mistakes import Interrupted
+
+Records = dict[str, Record]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is trained or measured, and how it is shown."""
+
+    name: str
+    title: str
+    beds: tuple[Bed, ...] = ()
+    tables: Callable[[Records], list[Table]] = lambda records: []
+    measure: Callable[[Where, Tell], dict[str, Any]] | None = None  # what is no training, after the trainings
+
+    def record_names(self) -> tuple[str, ...]:
+        """Return the records that it is shown from."""
+        return (*(bed.name for bed in self.beds), *((self.name,) if self.measure else ()))
+
+
+def run_study(
+    study: Study, where: Where, command: str, tell: Tell, *, only: Sequence[str] = (), records: Path | None = None
+) -> dict[str, str]:
+    """Train and measure what is missing, and write the records; return why trainings failed.
+
+    only: names of beds, instead of all.
+    """
+    beds = [bed for bed in study.beds if not only or bed.name in only]
+    plans = [bed.plan(where) for bed in beds]
+    folder = records or where.out / "records"
+    for plan in plans:
+        plan.begin_or_go_on()
+    try:
+        for plan in plans:
+            if plan.floors:
+                run_floors(plan, tell)
+        cells = sorted((cell for plan in plans for cell in plan.cells()), key=lambda cell: cell.settings.seed)
+        failures = run_cells(cells, where.jobs or default_jobs(plans[0]), tell) if plans else {}
+        for bed, plan in zip(beds, plans, strict=True):
+            write_record(folder, bed, plan, where.scale, command)
+        if study.measure is not None:
+            write_found(folder / f"{study.name}.json", study.measure(where, tell), where.scale, command)
+    except (Interrupted, KeyboardInterrupt):
+        raise Interrupted(command) from None
+    return failures
+
+
+def records_in(folder: Path, names: Sequence[str]) -> Records:
+    """Return those records that are there."""
+    found = {name: folder / f"{name}.json" for name in names}
+    return {name: read_record(path) for name, path in found.items() if path.exists()}
