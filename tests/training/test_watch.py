@@ -3,9 +3,11 @@
 import pytest
 import torch
 
-from shadowmetric.losses import AngularLoss, ShadowLoss
+from shadowmetric.losses import AngularLoss, ShadowLoss, TripletLoss
+from shadowmetric.losses.length_penalty import LengthPenalty
+from shadowmetric.mining import SemiHardMiner
 from shadowmetric.mistakes import Stopped
-from shadowmetric.training.watch import LOOKED_AT, REMEDIES, STOP_AFTER, WARN_AFTER, Watch, look
+from shadowmetric.training.watch import LOOKED_AT, REMEDIES, STOP_AFTER, WARN_AFTER, Watch, anchor_gradient, look
 
 
 @pytest.mark.parametrize("trouble", REMEDIES)
@@ -51,3 +53,53 @@ def test_a_look_at_one_point_one_class_and_many_rows():
     assert alone.negative_gaps == ()
     many = look(torch.randn(LOOKED_AT * 2, 3), torch.arange(LOOKED_AT * 2) // 4, ShadowLoss())
     assert len(many.positive_gaps) == 3
+
+
+def anchor_batch(dim=6):
+    rows = torch.randn(24, dim, generator=torch.Generator().manual_seed(1))
+    return rows, torch.arange(24) // 4
+
+
+@pytest.mark.parametrize(("factor", "kind"), [(1, ShadowLoss), (2, TripletLoss)])
+def test_the_anchor_gradient_on_unit_rows_is_tangential(factor, kind):
+    rows, labels = anchor_batch()
+    loss = kind(9.0, miner="hard")  # a margin at which every hinge is active
+    anchor, positive, negative = loss.miner(rows, labels)
+    unit = torch.nn.functional.normalize(rows)
+    difference = unit[negative] - unit[positive]
+    tangent = difference - (difference * unit[anchor]).sum(1, keepdim=True) * unit[anchor]
+    wanted = factor * (tangent.norm(dim=1) / rows[anchor].norm(dim=1)).mean().item()
+    assert anchor_gradient(rows, labels, loss) == pytest.approx(wanted, rel=1e-4)
+    assert anchor_gradient(rows, labels, LengthPenalty(loss, 1.0)) == pytest.approx(wanted, rel=1e-4)
+
+
+def test_on_unit_rows_shadows_anchor_gradient_is_half_of_triplets():
+    rows, labels = anchor_batch()
+    rows = torch.nn.functional.normalize(rows)
+    miner = SemiHardMiner(0.5)
+    first, second = (look(rows, labels, loss(0.5, miner=miner)).anchor_gradient for loss in (ShadowLoss, TripletLoss))
+    assert first == pytest.approx(second / 2, rel=1e-4)
+
+
+def test_the_anchor_gradient_of_free_rows_is_the_papers_formula_with_its_signs():
+    rows, labels = anchor_batch()
+    loss = ShadowLoss(50.0, miner="hard", normalize=False)
+    anchor, positive, negative = loss.miner(rows, labels)
+    a = rows[anchor]
+    length = a.norm(dim=1, keepdim=True)
+    u = a / length
+
+    def part(x):
+        shadow = (u * x).sum(1, keepdim=True)
+        return (length - shadow).sign() * (u - (x - shadow * u) / length)
+
+    wanted = (part(rows[positive]) - part(rows[negative])).norm(dim=1).mean().item()
+    assert anchor_gradient(rows, labels, loss) == pytest.approx(wanted, rel=1e-4)
+
+
+def test_no_anchor_gradient_where_nothing_is_mined():
+    rows, labels = anchor_batch()
+    assert anchor_gradient(rows, labels, AngularLoss()) is None
+    assert anchor_gradient(rows, labels, ShadowLoss(miner="all")) is None
+    assert anchor_gradient(rows, torch.zeros(24, dtype=torch.int64), ShadowLoss()) is None
+    assert look(3 * torch.nn.functional.normalize(rows), labels, ShadowLoss()).row_length == pytest.approx(3)

@@ -43,6 +43,7 @@ class Bed:
     change: dict[str, Any] = field(default_factory=dict)  # what the bed is about, at every scale
     seeds: int = 3
     floors: bool = True
+    controls: bool = True
 
     def settings(self, scale: str) -> TrainSettings:
         """Return the settings of a scale, but for where the data are."""
@@ -61,6 +62,7 @@ class Bed:
             replace(settings, **given),
             where.out / self.name,
             self.losses[:2] if smoke else self.losses,
+            controls=self.controls,
             floors=self.floors,
             seeds=2 if smoke else self.seeds,
             jobs=where.jobs,

@@ -154,6 +154,8 @@ def run_cell(cell: Cell, stop: Stop) -> str | None:
 
     try:
         with cell.lock.acquire(timeout=0):
+            if cell.run.scores() is not None:  # finished by another process in the meantime
+                return None
             train(cell.settings, cell.folder, resume=cell.run.settings_file.exists(), stop=stop)
     except Timeout:
         return ELSEWHERE

@@ -20,14 +20,14 @@ from shadowmetric.experiments.study import Study
 PENALTY = 1e-3
 
 
-def bed(name: str, **change: object) -> Bed:
-    """Return CIFAR-10 with a change."""
-    return Bed(f"cifar10-{name}", "cifar10", TWO, 100, FULL, change, floors=False)
+def bed(name: str, *, controls: bool = True, **change: object) -> Bed:
+    """Return CIFAR-10 with a change. On free rows Triplet at twice the margin is no control."""
+    return Bed(f"cifar10-{name}", "cifar10", TWO, 100, FULL, change, floors=False, controls=controls)
 
 
 PENALISED = bed("penalty", length_penalty=PENALTY)
-FREE = bed("free", unit_rows=False)
-FREE_PENALISED = bed("free-penalty", unit_rows=False, length_penalty=PENALTY)
+FREE = bed("free", controls=False, unit_rows=False)
+FREE_PENALISED = bed("free-penalty", controls=False, unit_rows=False, length_penalty=PENALTY)
 PAIRS = {"unit rows": (CIFAR10, PENALISED), "free rows": (FREE, FREE_PENALISED)}
 
 STUDY = Study(

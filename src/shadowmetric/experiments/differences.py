@@ -22,7 +22,7 @@ from shadowmetric.experiments.beside import ways_table
 from shadowmetric.experiments.standard import SCRATCH, TWO
 from shadowmetric.experiments.study import Study
 
-SMALL = SCRATCH | {"size": None, "resize": None, "most_per_class": 500, "epochs": 4, "batches": 200}
+SMALL = SCRATCH | {"size": None, "resize": None, "most_per_class": 500, "batches": 150}
 MANY = 10  # seeds, for the setting in which a difference was suspected
 
 

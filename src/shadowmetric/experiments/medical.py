@@ -14,7 +14,7 @@ from shadowmetric.experiments.beside import beside_paper
 from shadowmetric.experiments.standard import SCRATCH, TWO
 from shadowmetric.experiments.study import Study
 
-SMALL = SCRATCH | {"size": 48, "resize": 48, "batches": 150}
+SMALL = SCRATCH | {"size": 48, "resize": 48, "batches": 100}
 HAM10000 = Bed("ham10000", "ham10000", TWO, 20, SMALL)
 ODIR5K = Bed("odir5k", "odir5k", TWO, 30, SMALL)
 FIGURES = ("macro_f1", "accuracy", "recall_at_1")

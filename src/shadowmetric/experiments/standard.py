@@ -13,7 +13,7 @@ from shadowmetric.experiments.bed import Bed
 from shadowmetric.experiments.beside import beside_paper
 from shadowmetric.experiments.study import Study
 
-SCRATCH = {"backbone": "small_cnn", "weights": "none", "rate": 1e-3, "epochs": 5, "batches": 250}
+SCRATCH = {"backbone": "small_cnn", "weights": "none", "rate": 1e-3, "epochs": 4, "batches": 200}
 FULL = SCRATCH | {"most_per_class": 1000, "size": None, "resize": None}
 SMALLER = SCRATCH | {"size": 32, "resize": 32}
 TRIPLETS = ("shadow", "triplet", "soft_margin_triplet", "angular_triplet")

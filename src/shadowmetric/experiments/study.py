@@ -39,7 +39,7 @@ def run_study(
 ) -> dict[str, str]:
     """Train and measure what is missing, and write the records; return why trainings failed.
 
-    only: names of beds, instead of all.
+    only: names of beds, instead of all. A study that is stopped leaves records of what is finished.
     """
     beds = [bed for bed in study.beds if not only or bed.name in only]
     plans = [bed.plan(where) for bed in beds]
@@ -52,12 +52,14 @@ def run_study(
                 run_floors(plan, tell)
         cells = sorted((cell for plan in plans for cell in plan.cells()), key=lambda cell: cell.settings.seed)
         failures = run_cells(cells, where.jobs or default_jobs(plans[0]), tell) if plans else {}
-        for bed, plan in zip(beds, plans, strict=True):
-            write_record(folder, bed, plan, where.scale, command)
-        if study.measure is not None:
-            write_found(folder / f"{study.name}.json", study.measure(where, tell), where.scale, command)
+        path = folder / f"{study.name}.json"
+        if study.measure is not None and not (path.exists() and read_record(path).facts["scale"] == where.scale):
+            write_found(path, study.measure(where, tell), where.scale, command)
     except (Interrupted, KeyboardInterrupt):
         raise Interrupted(command) from None
+    finally:
+        for bed, plan in zip(beds, plans, strict=True):
+            write_record(folder, bed, plan, where.scale, command)
     return failures
 
 

@@ -1,0 +1,48 @@
+"""Where figures come from is said without a word about whose machine it is."""
+
+import getpass
+import platform
+import subprocess
+
+from shadowmetric.training import origin as where
+from shadowmetric.training.origin import commit, cpu_name, machine, origin
+
+
+def test_it_names_program_and_machine_but_no_host_user_or_folder():
+    found = origin()
+    assert set(found) == {"version", "commit", "python", "torch", "machine"}
+    assert all(found.values())
+    words = " ".join(found.values())
+    assert platform.node() not in words
+    assert "/" not in words.replace("+cpu", "")
+    assert getpass.getuser() not in words.split()
+    assert "cores" in machine()
+
+
+def test_the_commit_says_whether_files_differ(tmp_path, monkeypatch):
+    package = tmp_path / "package"
+    (package / "training").mkdir(parents=True)
+    file = package / "training" / "origin.py"
+    file.write_text("first")
+    monkeypatch.setattr(where, "__file__", str(file))
+    assert commit() == "unknown"
+
+    def git(*words):
+        who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+        subprocess.run(["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True)
+
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "one")
+    first = commit()
+    assert len(first) == 12
+    file.write_text("second")
+    assert commit() == first + "+"
+
+
+def test_the_processor_is_known_without_proc(tmp_path, monkeypatch):
+    monkeypatch.setattr(where, "CPU_FILE", tmp_path / "none")
+    assert cpu_name()
+    (tmp_path / "some").write_text("processor : 0\nmodel name : A processor\n")
+    monkeypatch.setattr(where, "CPU_FILE", tmp_path / "some")
+    assert cpu_name() == "A processor"
