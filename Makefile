@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.set-up
 
-.PHONY: setup demo test check bench lock clean
+.PHONY: setup demo test check bench results lock clean
 
 setup: $(STAMP)
 
@@ -20,6 +20,7 @@ demo: setup
 	test -e runs/demo/compare.yaml || rm -rf runs/demo
 	if test -e runs/demo/compare.yaml; then $(BIN)/shadowmetric compare --resume runs/demo; \
 	else $(BIN)/shadowmetric compare --data digits --epochs 20 --out runs/demo; fi
+	$(BIN)/shadowmetric report runs/demo
 
 test: setup
 	$(BIN)/python -m pytest
@@ -31,6 +32,9 @@ check: setup
 
 bench: setup
 	$(BIN)/shadowmetric bench
+
+results: setup
+	$(BIN)/python -m shadowmetric.experiments.results
 
 lock:
 	test -x $(BIN)/uv || ($(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet uv)

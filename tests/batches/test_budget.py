@@ -1,5 +1,8 @@
 """Plans within a memory budget: what a step takes is measured, and the largest micro-batch that fits is chosen."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 from hypothesis import given
@@ -125,3 +128,12 @@ def test_a_plan_says_what_it_does_and_what_came_of_it():
     assert "1.04 GB predicted at the peak, of a budget of 2.00 GB" in plan.sentence()
     assert "1.00 GB measured at the peak, 1.04 GB predicted (+4 %), within the budget" in plan.outcome(10**9)
     assert "OVER the budget" in plan.outcome(3 * 10**9)
+
+
+def test_counting_leaves_nothing_behind():
+    outputs = []
+    layers = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Sigmoid())  # a sigmoid keeps its own output
+    layers[1].register_forward_hook(lambda layer, given, found: outputs.append(weakref.ref(found)))
+    assert kept_bytes(layers, torch.randn(5, 4)) == [5 * 8 * 4]
+    gc.collect()
+    assert [output() for output in outputs] == [None]

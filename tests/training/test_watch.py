@@ -7,7 +7,7 @@ from shadowmetric.losses import AngularLoss, ShadowLoss, TripletLoss
 from shadowmetric.losses.length_penalty import LengthPenalty
 from shadowmetric.mining import SemiHardMiner
 from shadowmetric.mistakes import Stopped
-from shadowmetric.training.watch import LOOKED_AT, REMEDIES, STOP_AFTER, WARN_AFTER, Watch, anchor_gradient, look
+from shadowmetric.training.watch import LOOKED_AT, REMEDIES, STOP_AFTER, WARN_AFTER, Watch, anchor_gradient, look, mined
 
 
 @pytest.mark.parametrize("trouble", REMEDIES)
@@ -69,8 +69,8 @@ def test_the_anchor_gradient_on_unit_rows_is_tangential(factor, kind):
     difference = unit[negative] - unit[positive]
     tangent = difference - (difference * unit[anchor]).sum(1, keepdim=True) * unit[anchor]
     wanted = factor * (tangent.norm(dim=1) / rows[anchor].norm(dim=1)).mean().item()
-    assert anchor_gradient(rows, labels, loss) == pytest.approx(wanted, rel=1e-4)
-    assert anchor_gradient(rows, labels, LengthPenalty(loss, 1.0)) == pytest.approx(wanted, rel=1e-4)
+    for one in (loss, LengthPenalty(loss, 1.0)):
+        assert look(rows, labels, one).anchor_gradient == pytest.approx(wanted, rel=1e-4)
 
 
 def test_on_unit_rows_shadows_anchor_gradient_is_half_of_triplets():
@@ -94,12 +94,15 @@ def test_the_anchor_gradient_of_free_rows_is_the_papers_formula_with_its_signs()
         return (length - shadow).sign() * (u - (x - shadow * u) / length)
 
     wanted = (part(rows[positive]) - part(rows[negative])).norm(dim=1).mean().item()
-    assert anchor_gradient(rows, labels, loss) == pytest.approx(wanted, rel=1e-4)
+    assert look(rows, labels, loss).anchor_gradient == pytest.approx(wanted, rel=1e-4)
 
 
 def test_no_anchor_gradient_where_nothing_is_mined():
     rows, labels = anchor_batch()
-    assert anchor_gradient(rows, labels, AngularLoss()) is None
-    assert anchor_gradient(rows, labels, ShadowLoss(miner="all")) is None
-    assert anchor_gradient(rows, torch.zeros(24, dtype=torch.int64), ShadowLoss()) is None
+    for loss in (AngularLoss(), ShadowLoss(miner="all")):
+        assert mined(rows, labels, loss) is None
+        assert look(rows, labels, loss).anchor_gradient is None
+    alone = mined(rows, torch.zeros(24, dtype=torch.int64), ShadowLoss())
+    assert alone is not None
+    assert anchor_gradient(rows, alone, ShadowLoss()) is None
     assert look(3 * torch.nn.functional.normalize(rows), labels, ShadowLoss()).row_length == pytest.approx(3)

@@ -185,7 +185,7 @@ def kept_bytes(embedder: nn.Module, images: Tensor) -> list[int]:
         storage = saved.untyped_storage()
         if storage.data_ptr() not in own:
             storages[storage.data_ptr()] = storage.nbytes()
-        return saved
+        return saved.detach()  # an output that its own node holds would never be freed
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda saved: saved):
         embedder(images)

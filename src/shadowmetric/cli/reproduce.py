@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from shadowmetric.cli.config import CONFIG_HELP
 from shadowmetric.cli.train import RUNS
-from shadowmetric.mistakes import Mistake, Stopped
+from shadowmetric.mistakes import Interrupted, Mistake, Stopped
 
 USAGE = "Usage: shadowmetric reproduce NAME [OPTIONS]"
 EXAMPLES = f"""\
@@ -77,18 +77,29 @@ def reproduce(name: str, /, *, what: ReproduceSettings | None = None) -> None:
         raise Mistake(f"--only names {unknown[0]!r}; {name} has {known}.")
     where = Where(what.scale, what.out or RUNS / f"reproduce-{what.scale}", what.data_root, what.weights, what.jobs)
     records = what.records or where.out / "records"
-    with Bar() as bar:
-        failures = run_study(
-            study, where, command(name, what), lambda share, names: bar(names, share), only=what.only, records=records
-        )
+    try:
+        with Bar() as bar:
+            failures = run_study(
+                study,
+                where,
+                command(name, what),
+                lambda share, names: bar(names, share),
+                only=what.only,
+                records=records,
+            )
+    except Interrupted:
+        raise Interrupted(command(name, what, places=True)) from None
     print_study(study, records, failures)
     if failures:
         raise Stopped(f"{len(failures)} trainings failed; the same command tries them again.")
 
 
-def command(name: str, what: ReproduceSettings) -> str:
-    """Return the command without places of this machine, so that it can stand beside a figure."""
+def command(name: str, what: ReproduceSettings, *, places: bool = False) -> str:
+    """Return the command, without places of this machine unless asked, so that it can stand beside a figure."""
     words = ["shadowmetric", "reproduce", name, "--scale", what.scale]
     words += ["--only", *what.only] if what.only else []
-    words += ["--weights", Path(what.weights).name] if what.weights else []
+    words += ["--weights", what.weights if places else Path(what.weights).name] if what.weights else []
+    for option in ("data_root", "out", "records", "jobs") if places else ():
+        value = getattr(what, option)
+        words += [] if value is None else ["--" + option.replace("_", "-"), str(value)]
     return shlex.join(words)

@@ -1,4 +1,4 @@
-"""From results/ to the pages that quote it: docs/claims.md, and the table in the README.
+"""From results/ to the pages that quote it: docs/claims.md, the table in the README, two pictures.
 
     make results        (python -m shadowmetric.experiments.results)
 
@@ -62,9 +62,11 @@ def claims_page(records: dict[str, Record]) -> str:
     lines.append("")
     for study in STUDIES.values():
         found = {name: records[name] for name in study.record_names() if name in records}
-        tables = study.tables(found) if found else []
+        tables = [table for table in study.tables(found) if table.rows] if found else []
         if tables:
             lines.append(f"\n## {study.title}\n")
+            if study.picture is not None and study.name in records:
+                lines.append(f"![{study.title}](pictures/{study.name}.svg)\n")
             lines += [f"### {table.title}\n\n{as_markdown(table)}" for table in tables]
     return "\n".join(lines)
 
@@ -115,9 +117,15 @@ def pages(root: Path) -> dict[Path, str]:
     """Return each page with what it should hold."""
     records = records_of(root / "results" / SCALE)
     readme = root / "README.md"
+    drawn = {
+        root / "docs" / "pictures" / f"{study.name}.svg": study.picture(records[study.name].found)
+        for study in STUDIES.values()
+        if study.picture is not None and study.name in records
+    }
     return {
         root / "docs" / "claims.md": claims_page(records),
         readme: with_table(readme.read_text(encoding="utf-8"), headline_table(records)),
+        **drawn,
     }
 
 

@@ -15,6 +15,7 @@ from shadowmetric.experiments.compare import default_jobs, run_floors
 from shadowmetric.experiments.records import Record, read_record, write_found, write_record
 from shadowmetric.experiments.tables import Table
 from shadowmetric.mistakes import Interrupted
+from shadowmetric.training.files import write_text
 
 Records = dict[str, Record]
 
@@ -28,6 +29,7 @@ class Study:
     beds: tuple[Bed, ...] = ()
     tables: Callable[[Records], list[Table]] = lambda records: []
     measure: Callable[[Where, Tell], dict[str, Any]] | None = None  # what is no training, after the trainings
+    picture: Callable[[dict[str, Any]], str] | None = None  # an SVG of what was measured
 
     def record_names(self) -> tuple[str, ...]:
         """Return the records that it is shown from."""
@@ -55,6 +57,8 @@ def run_study(
         path = folder / f"{study.name}.json"
         if study.measure is not None and not (path.exists() and read_record(path).facts["scale"] == where.scale):
             write_found(path, study.measure(where, tell), where.scale, command)
+        if study.picture is not None:
+            write_text(folder / f"{study.name}.svg", study.picture(read_record(path).found))
     except (Interrupted, KeyboardInterrupt):
         raise Interrupted(command) from None
     finally:

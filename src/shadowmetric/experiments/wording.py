@@ -44,13 +44,18 @@ def by_seed(row: Row) -> str:
 
 
 def sentences(plan: Plan, rows: list[Row]) -> list[str]:
-    """Return what the table says in words."""
-    found = [
+    """Return how the table is read, and what it says in words."""
+    return [
         "Above the first line: losses. Then controls, which are Triplet under other names; then floors, not trained.",
         "Differences: mean over queries and seeds, with the interval over queries; then their spread over seeds.",
+        *findings(plan, rows),
     ]
+
+
+def findings(plan: Plan, rows: list[Row]) -> list[str]:
+    """Return what the table says in words."""
     by_name = {row.name: row for row in rows}
-    found += [*about_controls(rows), *about_noise(plan)]
+    found = [*about_controls(rows), *about_noise(plan)]
     for floor in [row for row in rows if row.kind == "floor"]:
         for measure, word in (("recall_at_1", "Recall@1"), ("map_at_r", "MAP@R")):
             below = [row.name for row in rows if row.kind == "loss" and not above(row, floor, measure)]

@@ -54,33 +54,32 @@ class Look:
 @torch.no_grad()
 def look(embeddings: Tensor, labels: Tensor, loss: nn.Module) -> Look:
     """Return what some of the rows look like."""
-    rows = torch.nn.functional.normalize(embeddings.detach().float())
+    embeddings = embeddings.detach().float()
+    rows = torch.nn.functional.normalize(embeddings)
     gaps = 1 - rows @ rows.T  # (rows, rows)
     same = labels[:, None] == labels
     own = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
+    triplets = mined(embeddings, labels, loss)
     return Look(
-        active=active_share(rows, labels, loss, int((same & ~own).sum())),
+        active=None if triplets is None else active_share(triplets, len(rows), int((same & ~own).sum())),
         positive_gaps=quantiles(gaps[same & ~own]),
         negative_gaps=quantiles(gaps[~same]),
         mean_cosine=float(1 - gaps[~own].mean()) if len(rows) > 1 else 0.0,
-        anchor_gradient=anchor_gradient(embeddings.detach().float(), labels, loss),
-        row_length=float(torch.linalg.vector_norm(embeddings.detach().float(), dim=1).mean()),
+        anchor_gradient=None if triplets is None else anchor_gradient(embeddings, triplets, loss),
+        row_length=float(torch.linalg.vector_norm(embeddings, dim=1).mean()),
     )
 
 
 @torch.enable_grad()
-def anchor_gradient(rows: Tensor, labels: Tensor, loss: nn.Module) -> float | None:
+def anchor_gradient(rows: Tensor, triplets: Triplets, loss: nn.Module) -> float | None:
     """Return how long the gradient of one triplet's value to its anchor is, in the mean over mined triplets.
 
     Every triplet has a copy of its anchor, so that gradients of several do not add up or cancel, as in a batch's.
     """
-    while not isinstance(loss, MinedLoss):
+    while not isinstance(loss, MinedLoss):  # it may be within a memory, or have a price on length
         if not isinstance(inner := getattr(loss, "loss", None), nn.Module):
             return None
         loss = inner
-    if exhaustive(loss.miner):
-        return None
-    triplets = mine(loss.miner, Given(rows, labels))
     anchor, positive, negative = triplets
     if len(anchor) == 0:
         return None
@@ -105,13 +104,17 @@ def some_of(embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     return gathered(embeddings.detach()).rows, gathered(labels).rows
 
 
-def active_share(rows: Tensor, labels: Tensor, loss: nn.Module, pairs: int) -> float | None:
-    """Return the share of (anchor, positive) pairs that have a mined negative, if the loss mines any."""
+def mined(rows: Tensor, labels: Tensor, loss: nn.Module) -> Triplets | None:
+    """Return the triplets that a loss mines; None if it mines none, or takes every one."""
     miner = getattr(loss, "miner", None)
     if not isinstance(miner, Miner) or exhaustive(miner):
         return None
-    anchor, positive, _ = mine(miner, Given(rows, labels))
-    return len(torch.unique(anchor * len(rows) + positive)) / max(pairs, 1)
+    return Triplets(*mine(miner, Given(rows, labels)))
+
+
+def active_share(triplets: Triplets, rows: int, pairs: int) -> float:
+    """Return the share of (anchor, positive) pairs that have a mined negative."""
+    return len(torch.unique(triplets.anchor * rows + triplets.positive)) / max(pairs, 1)
 
 
 def quantiles(values: Tensor) -> tuple[float, ...]:

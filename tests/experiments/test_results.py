@@ -1,0 +1,45 @@
+"""Pages say what the records in results/ say: `make results` would change nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from shadowmetric.experiments.claims import CLAIMS
+from shadowmetric.experiments.results import BEGIN, END, claims_page, headline_table, pages, records_of, with_table
+from tests.experiments.made_records import like_the_paper, made_record
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_pages_are_made_from_the_records():
+    for path, text in pages(ROOT).items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name} is old: run make results"
+
+
+def test_records_name_no_place_of_a_machine():
+    for path in (ROOT / "results").rglob("*.json"):
+        text = path.read_text(encoding="utf-8")
+        for word in ("/tmp", "/home", "/root", "/work", "data_root"):
+            assert word not in text, f"{path.name} names {word}"
+
+
+def test_another_figure_makes_another_page():
+    records = records_of(ROOT / "results" / "small")
+    page = claims_page(records)
+    assert all(claim.words.replace("|", "\\|") in page for claim in CLAIMS)
+    changed = records | {"cifar10": made_record(**like_the_paper(gain=0.3))}
+    assert claims_page(changed) != page
+    assert "80.00 ± 0.10" in headline_table(changed).rows[0][2]
+    assert headline_table(changed).rows[0][1] == "97.31 / 97.02"
+
+
+def test_the_readme_needs_its_marks():
+    table = headline_table({"cifar10": made_record(**like_the_paper())})
+    readme = f"before\n{BEGIN}\nold\n{END}\nafter\n"
+    found = with_table(readme, table)
+    assert "old" not in found
+    assert found.startswith("before\n")
+    assert found.endswith("after\n")
+    assert with_table(found, table) == found
+    with pytest.raises(ValueError, match="marks"):
+        with_table("nothing", table)
