@@ -95,6 +95,17 @@ def test_both_signs_occur_and_agree_with_finite_differences():
     assert (a @ beyond.T / a.norm() > a.norm()).all()
 
 
+def test_on_unit_rows_the_radial_parts_of_the_anchor_gradient_cancel():
+    a, p, n = torch.nn.functional.normalize(torch.randn(3, 50, 6, dtype=torch.float64), dim=2)
+    shadows = [(a * x).sum(1, keepdim=True) for x in (p, n)]
+    assert all((shadow < 1).all() for shadow in shadows)  # so both signs are +1, and sgn u - sgn u is 0
+    printed = (a - (p - shadows[0] * a)) - (a - (n - shadows[1] * a))
+    torch.testing.assert_close((printed * a).sum(1), torch.zeros(50, dtype=torch.float64), atol=1e-12, rtol=0)
+    anchor = a.clone().requires_grad_()
+    sm.shadow_loss_rows(anchor, p, n, margin=9.0).backward()
+    torch.testing.assert_close(50 * anchor.grad, printed)
+
+
 def test_two_lipschitz_in_the_unit_anchor_no_counter_example_found_and_the_bound_is_nearly_reached():
     generator = torch.Generator().manual_seed(0)
     steepest = 0.0

@@ -108,9 +108,9 @@ def said_difference(found: Difference | None, figure: str) -> str:
         return NONE
     scale, digits = (100, 2) if figure in PER_CENT else (1, DIGITS.get(figure, 3))
     text = f"{scale * found.mean:+.{digits}f}"
-    if found.low is None or found.high is None:
-        return text
-    return f"{text} ({scale * found.low:+.{digits}f} to {scale * found.high:+.{digits}f})"
+    if found.low is not None and found.high is not None:
+        text = f"{text} ({scale * found.low:+.{digits}f} to {scale * found.high:+.{digits}f})"
+    return text.replace("-", "−")
 
 
 def caption(record: Record) -> str:

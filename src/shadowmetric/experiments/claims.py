@@ -19,6 +19,10 @@ from shadowmetric.experiments.records import Record
 
 HOLDS, ONLY_IF, FAILS, UNTESTABLE = "holds", "holds only if", "does not hold", "not testable here"
 IDENTITIES = "`pytest tests/losses/test_identities.py`"
+NOT_HERE = {
+    "cars196": "No photographs here; `shadowmetric reproduce fine-grained --only cars196` is the command.",
+    "sop": "No photographs here; `shadowmetric reproduce large-scale` is the command.",
+}
 Records = dict[str, Record]
 
 
@@ -45,7 +49,7 @@ def proved(verdict: str, evidence: str, command: str = IDENTITIES) -> Callable[[
     return lambda records: Verdict(verdict, evidence, command)
 
 
-def missing(what: str) -> Verdict:
+def missing(what: str = "No finished trainings in `results/`.") -> Verdict:
     """Return the verdict where nothing was measured."""
     return Verdict(UNTESTABLE, what, "")
 
@@ -57,7 +61,7 @@ def gain(bed: str, table: str, figure: str, dataset: str | None = None, called: 
         record = records.get(bed)
         found = None if record is None else difference(record, figure)
         if record is None or found is None:
-            return missing("No finished trainings in `results/`.")
+            return missing(NOT_HERE.get(bed, "No finished trainings in `results/`."))
         mine, theirs = (
             quoted_value(table, dataset or record.facts["data"], loss, called or figure)
             for loss in ("shadow", "triplet")
@@ -72,8 +76,8 @@ def gain(bed: str, table: str, figure: str, dataset: str | None = None, called: 
 
 def gain_words(record: Record, figure: str, found: Difference, stated: float | None) -> str:
     """Say a difference from Triplet, beside the paper's and beside the control's."""
-    paper = "" if stated is None else f"The paper: {stated:+.2f}. "
-    words = f"{paper}Ours: {said_difference(found, figure)}, {found.seeds} seeds"
+    paper = "" if stated is None else f"The paper: {stated:+.{3 if figure == 'silhouette' else 2}f}. "
+    words = f"{paper}Ours: {said_difference(found, figure)}, {found.seeds} seed{'s' if found.seeds != 1 else ''}"
     if found.sign == 0:
         words += ", inside the noise"
         inside = (
@@ -103,7 +107,7 @@ def over_beds(beds: Sequence[str], figure: str, words: str, better: int = 1):
         found = {bed: difference(records[bed], figure) for bed in beds if bed in records}
         known = {bed: one for bed, one in found.items() if one is not None}
         if not known:
-            return missing("No finished trainings in `results/`.")
+            return missing()
         signs = [better * one.sign for one in known.values()]
         parts = "; ".join(f"{bed} {said_difference(one, figure)}" for bed, one in known.items())
         count = sum(sign > 0 for sign in signs)
@@ -128,7 +132,7 @@ def convergence(records: Records) -> Verdict:
         mine, theirs = (records[bed].values(loss, "convergence_epoch") for loss in ("shadow", "triplet"))
         ratios += [theirs[seed] / mine[seed] for seed in mine.keys() & theirs.keys() if mine[seed]]
     if not ratios:
-        return missing("No finished trainings in `results/`.")
+        return missing()
     mean = float(np.exp(np.mean(np.log(ratios))))
     low, high = (float(np.quantile(ratios, share)) for share in (0.1, 0.9))
     verdict = HOLDS if mean >= 1.5 else FAILS
@@ -158,7 +162,7 @@ def other_losses(records: Records) -> Verdict:
     )
     known = {loss: one for loss, one in found.items() if one is not None}
     if record is None or not known:
-        return missing("No finished trainings in `results/`.")
+        return missing()
     words = "; ".join(f"{loss} {said_difference(one, 'recall_at_1')}" for loss, one in known.items())
     verdict = HOLDS if all(one.sign > 0 for one in known.values()) else FAILS
     return Verdict(
@@ -190,7 +194,7 @@ def penalised(records: Records) -> Verdict:
     """Judge what a price on length does to both losses."""
     before, after = records.get("cifar10"), records.get("cifar10-penalty")
     if before is None or after is None:
-        return missing("No finished trainings in `results/`.")
+        return missing()
     parts, changes = [], {}
     for loss in ("shadow", "triplet"):
         first, second = (list(record.values(loss, "mean_variance").values()) for record in (before, after))
