@@ -72,7 +72,7 @@ def test_failed_trainings_are_named_and_exit_1(capsys, tmp_path, monkeypatch):
     code, text = said(capsys, "medical", "--scale", "smoke", "--only", "ham10000", "--out", str(tmp_path))
     assert code == 1
     assert "ham10000/shadow-0 failed: it went wrong" in text
-    assert "1 trainings failed" in text
+    assert "1 part(s) failed: ham10000/shadow-0." in text
 
 
 def test_the_command_beside_a_figure_names_no_place():

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from shadowmetric.data.dataset import DataMistake
 from shadowmetric.experiments import study as studying
 from shadowmetric.experiments.bed import SCALES, Where
 from shadowmetric.experiments.catalogue import STUDIES
@@ -131,6 +132,21 @@ def test_stopped_by_the_user_it_keeps_what_is_finished_and_says_how_to_go_on(mad
     with pytest.raises(Interrupted, match=COMMAND):
         run_study(STUDY, made, COMMAND, quiet, only=(BED.name,), records=tmp_path)
     assert (tmp_path / f"{BED.name}.json").exists()
+
+
+def test_a_bed_without_data_is_named_and_the_others_go_on(tmp_path, monkeypatch):
+    def floors(plan, tell):
+        if plan.bed == "cars196":
+            raise DataMistake("cars196: its pictures are not there.")
+
+    trained = []
+    monkeypatch.setattr(studying, "run_floors", floors)
+    monkeypatch.setattr(studying, "run_cells", lambda cells, jobs, tell: trained.extend(cells) or {})
+    study, where = STUDIES["fine-grained"], Where("smoke", tmp_path)
+    assert run_study(study, where, COMMAND, quiet) == {"cars196": "cars196: its pictures are not there."}
+    assert {cell.bed for cell in trained} == {"cub200"}
+    with pytest.raises(DataMistake, match="not there"):
+        run_study(study, where, COMMAND, quiet, only=("cars196",))
 
 
 def test_what_is_measured_is_measured_once(tmp_path):

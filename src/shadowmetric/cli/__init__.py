@@ -47,7 +47,7 @@ def command_line(config: Path | None = None):
 
     from cyclopts import App
 
-    from shadowmetric.cli import compare, doctor, evaluate, reproduce, train
+    from shadowmetric.cli import compare, doctor, evaluate, report, reproduce, train
     from shadowmetric.cli.bench import bench
     from shadowmetric.cli.config import config_reader
     from shadowmetric.cli.data import data
@@ -65,5 +65,6 @@ def command_line(config: Path | None = None):
     app.command(compare.compare, usage=compare.USAGE, help_epilogue=compare.EXAMPLES)
     app.command(doctor.doctor, usage=doctor.USAGE, help_epilogue=doctor.EXAMPLES)
     app.command(reproduce.reproduce, usage=reproduce.USAGE, help_epilogue=reproduce.EXAMPLES)
+    app.command(report.report, usage=report.USAGE, help_epilogue=report.EXAMPLES)
     app.command(train.train, usage=train.USAGE, help_epilogue=train.EXAMPLES)
     return app

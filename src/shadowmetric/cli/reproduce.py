@@ -91,7 +91,7 @@ def reproduce(name: str, /, *, what: ReproduceSettings | None = None) -> None:
         raise Interrupted(command(name, what, places=True)) from None
     print_study(study, records, failures)
     if failures:
-        raise Stopped(f"{len(failures)} trainings failed; the same command tries them again.")
+        raise Stopped(f"{len(failures)} part(s) failed: {', '.join(failures)}. The same command tries them again.")
 
 
 def command(name: str, what: ReproduceSettings, *, places: bool = False) -> str:

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from shadowmetric.data.dataset import DataMistake
 from shadowmetric.experiments.bed import Bed, Where
 from shadowmetric.experiments.cells import Tell, run_cells
 from shadowmetric.experiments.compare import default_jobs, run_floors
+from shadowmetric.experiments.plan import Plan
 from shadowmetric.experiments.records import Record, read_record, write_found, write_record
 from shadowmetric.experiments.tables import Table
 from shadowmetric.mistakes import Interrupted
@@ -39,7 +41,7 @@ class Study:
 def run_study(
     study: Study, where: Where, command: str, tell: Tell, *, only: Sequence[str] = (), records: Path | None = None
 ) -> dict[str, str]:
-    """Train and measure what is missing, and write the records; return why trainings failed.
+    """Train and measure what is missing, and write the records; return why trainings failed, or had no data.
 
     only: names of beds, instead of all. A study that is stopped leaves records of what is finished.
     """
@@ -49,11 +51,10 @@ def run_study(
     for plan in plans:
         plan.begin_or_go_on()
     try:
-        for plan in plans:
-            if plan.floors:
-                run_floors(plan, tell)
-        cells = sorted((cell for plan in plans for cell in plan.cells()), key=lambda cell: cell.settings.seed)
-        failures = run_cells(cells, where.jobs or default_jobs(plans[0]), tell) if plans else {}
+        absent = without_data([plan for plan in plans if plan.floors], tell)
+        present = [plan for plan in plans if plan.bed not in absent]
+        cells = sorted((cell for plan in present for cell in plan.cells()), key=lambda cell: cell.settings.seed)
+        failures = absent | (run_cells(cells, where.jobs or default_jobs(present[0]), tell) if present else {})
         path = folder / f"{study.name}.json"
         if study.measure is not None and not (path.exists() and read_record(path).facts["scale"] == where.scale):
             write_found(path, study.measure(where, tell), where.scale, command)
@@ -65,6 +66,19 @@ def run_study(
         for bed, plan in zip(beds, plans, strict=True):
             write_record(folder, bed, plan, where.scale, command)
     return failures
+
+
+def without_data(plans: Sequence[Plan], tell: Tell) -> dict[str, str]:
+    """Score what needs no training; return which beds have no data and why, or refuse if none has."""
+    absent = {}
+    for plan in plans:
+        try:
+            run_floors(plan, tell)
+        except DataMistake as wrong:
+            absent[plan.bed] = str(wrong)
+            if len(absent) == len(plans):
+                raise
+    return absent
 
 
 def records_in(folder: Path, names: Sequence[str]) -> Records:

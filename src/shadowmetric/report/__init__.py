@@ -1,0 +1,1 @@
+"""Journals, scores and showcases on one self-contained page. Nothing is measured here."""
