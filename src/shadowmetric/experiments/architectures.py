@@ -9,9 +9,9 @@ has 97.02 and 97.31 for the same data with Inception; the two were not trained a
 OURS_ARCHITECTURES
 """
 
-from shadowmetric.experiments.bed import Bed
+from shadowmetric.experiments.bed import SCRATCH, Bed
 from shadowmetric.experiments.beside import beside_paper
-from shadowmetric.experiments.standard import SCRATCH, TWO
+from shadowmetric.experiments.standard import TWO
 from shadowmetric.experiments.study import Study
 
 SMALL = SCRATCH | {"size": 16, "resize": 16, "most_per_class": 200, "epochs": 2, "batches": 30}

@@ -17,6 +17,10 @@ SMOKE = {"data": "digits", "backbone": "small_cnn", "weights": "none", "rate": 1
 SMOKE |= {"most_per_class": 12, "validation": 0.3}
 SAID = ("data", "backbone", "weights", "size", "epochs", "batches", "most_per_class", "rate", "head_rate")
 SAID = (*SAID, "freeze_batch_norm", "optimizer", "miner", "margin", "unit_rows", "length_penalty")
+SCRATCH = {"backbone": "small_cnn", "weights": "none", "rate": 1e-3, "epochs": 4, "batches": 200}  # at scale small
+PRETRAINED = {"backbone": "timm:tf_efficientnet_lite0", "weights": "pretrained", "size": 64, "resize": 64}
+PRETRAINED |= {"freeze_batch_norm": True, "rate": 1e-4, "head_rate": 1e-3, "epochs": 3, "batches": 40}
+PRETRAINED |= {"most_per_class": 30}
 WHOLE_PAPER = {"size": 224, "resize": 256}  # what the paper says beside its recipe
 
 

@@ -98,8 +98,8 @@ def measured(record: Record, loss: str, figure: str) -> str:
     values = list(record.values(loss, figure).values())
     if not values:
         return NONE
-    spread = f" ± {said(float(np.std(values, ddof=1)), figure)}" if len(values) > 1 and np.std(values) > 0 else ""
-    return said(float(np.mean(values)), figure) + spread
+    spread = said(float(np.std(values, ddof=1)), figure) if len(values) > 1 else "0"
+    return said(float(np.mean(values)), figure) + (f" ± {spread}" if float(spread) else "")
 
 
 def said_difference(found: Difference | None, figure: str) -> str:
@@ -107,10 +107,13 @@ def said_difference(found: Difference | None, figure: str) -> str:
     if found is None:
         return NONE
     scale, digits = (100, 2) if figure in PER_CENT else (1, DIGITS.get(figure, 3))
-    text = f"{scale * found.mean:+.{digits}f}"
-    if found.low is not None and found.high is not None:
-        text = f"{text} ({scale * found.low:+.{digits}f} to {scale * found.high:+.{digits}f})"
-    return text.replace("-", "−")
+
+    def signed(value: float) -> str:
+        return f"{round(scale * value, digits) + 0.0:+.{digits}f}".replace("-", "−")  # and no −0.00
+
+    if found.low is None or found.high is None:
+        return signed(found.mean)
+    return f"{signed(found.mean)} ({signed(found.low)} to {signed(found.high)})"
 
 
 def caption(record: Record) -> str:

@@ -17,9 +17,9 @@ control shares is a difference of margins; one that twice Shadow does not share 
 OURS_DIFFERENCES
 """
 
-from shadowmetric.experiments.bed import Bed
+from shadowmetric.experiments.bed import SCRATCH, Bed
 from shadowmetric.experiments.beside import ways_table
-from shadowmetric.experiments.standard import SCRATCH, TWO
+from shadowmetric.experiments.standard import TWO
 from shadowmetric.experiments.study import Study
 
 SMALL = SCRATCH | {"size": None, "resize": None, "most_per_class": 500, "batches": 150}

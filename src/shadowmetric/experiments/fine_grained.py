@@ -8,21 +8,11 @@ and 62 epochs instead of 82 and 75.
 OURS_FINE
 """
 
-from shadowmetric.experiments.bed import Bed
+from shadowmetric.experiments.bed import PRETRAINED, Bed
 from shadowmetric.experiments.beside import beside_paper
 from shadowmetric.experiments.standard import RETRIEVAL
 from shadowmetric.experiments.study import Study
 from shadowmetric.losses.catalogue import PAPER_LOSSES
-
-PRETRAINED = {"backbone": "timm:tf_efficientnet_lite0", "weights": "pretrained", "size": 64, "resize": 64}
-PRETRAINED |= {
-    "freeze_batch_norm": True,
-    "rate": 1e-4,
-    "head_rate": 1e-3,
-    "epochs": 3,
-    "batches": 40,
-    "most_per_class": 30,
-}
 
 CUB200 = Bed("cub200", "cub200", PAPER_LOSSES, 100, PRETRAINED)
 CARS196 = Bed("cars196", "cars196", PAPER_LOSSES, 100, PRETRAINED)

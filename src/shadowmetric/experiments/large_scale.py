@@ -8,9 +8,8 @@ The paper: Recall@1 of 69.94 for Shadow and 68.96 for Triplet on SOP, 72.33 and 
 10 epochs instead of 20 and 30.
 """
 
-from shadowmetric.experiments.bed import Bed
+from shadowmetric.experiments.bed import PRETRAINED, Bed
 from shadowmetric.experiments.beside import beside_paper
-from shadowmetric.experiments.fine_grained import PRETRAINED
 from shadowmetric.experiments.standard import RETRIEVAL, TRIPLETS
 from shadowmetric.experiments.study import Study
 

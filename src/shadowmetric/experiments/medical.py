@@ -9,9 +9,9 @@ they never do.
 OURS_MEDICAL
 """
 
-from shadowmetric.experiments.bed import Bed
+from shadowmetric.experiments.bed import SCRATCH, Bed
 from shadowmetric.experiments.beside import beside_paper
-from shadowmetric.experiments.standard import SCRATCH, TWO
+from shadowmetric.experiments.standard import TWO
 from shadowmetric.experiments.study import Study
 
 SMALL = SCRATCH | {"size": 48, "resize": 48, "batches": 100}

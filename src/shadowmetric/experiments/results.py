@@ -97,10 +97,12 @@ def headline_table(records: dict[str, Record]) -> Table:
                 measured(record, "shadow", figure),
                 measured(record, "triplet", figure),
                 measured(record, "triplet_control", figure),
+                measured(record, "untrained", figure),
                 said_difference(difference(record, figure), figure),
             )
         )
-    headings = ("per cent", "paper: Shadow / Triplet", "Shadow", "Triplet", "control", "Shadow − Triplet (95 %)")
+    headings = ("per cent", "paper: Shadow / Triplet", "Shadow", "Triplet", "control", "untrained")
+    headings = (*headings, "Shadow − Triplet (95 %)")
     return Table("", "", headings, tuple(rows), ("",) * len(rows))
 
 

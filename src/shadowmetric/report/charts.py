@@ -23,6 +23,7 @@ MEASURES = {
     "silhouette": ("Silhouette", "Validation silhouette", 1),
     "active": ("Active share", "Triplets or pairs that still teach, %", 100),
     "gradient": ("Gradient", "Mean length of a row's gradient", 1),
+    "anchor_gradient": ("Anchor gradient", "Mean length of a triplet's gradient to its anchor", 1),
 }
 Style = Mapping[str, int]  # the number of a loss's colour and symbol, by name
 
