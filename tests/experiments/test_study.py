@@ -111,7 +111,7 @@ def test_what_is_finished_is_not_trained_again(made, monkeypatch):
     trained = []
     monkeypatch.setattr(studying, "run_cells", lambda cells, jobs, tell: trained.extend(cells) or {})
     before = read_record(made.out / "records" / f"{BED.name}.json")
-    run_study(STUDY, made, COMMAND, quiet, only=(BED.name,))
+    run_study(STUDY, made, "another command", quiet, only=(BED.name,))
     assert [cell.run.scores() is None for cell in trained] == [False] * 8
     assert read_record(made.out / "records" / f"{BED.name}.json") == before
 

@@ -10,12 +10,12 @@ from shadowmetric.report.summary import summary, training_noise
 from shadowmetric.training.settings import TrainSettings
 
 
-def row(name, recalls, beside=None, kind="loss"):
+def row(name, recalls, beside=None, kind="loss", seeds=()):
     test = None
     if beside is not None:
         low, high = beside
         test = PairedTest((low + high) / 2, low, high, 0.01, 0.95, 500, inside_the_noise=low <= 0 <= high)
-    return Row(name, kind, {"recall_at_1": list(recalls)}, test, [])
+    return Row(name, kind, {"recall_at_1": list(recalls)}, test, list(seeds))
 
 
 def group(tmp_path, rows, noise=None, **settings):
@@ -53,6 +53,16 @@ def test_a_lead_inside_the_noise_says_which(tmp_path):
     training = [row("shadow", [0.90]), row("triplet", [0.91], (0.005, 0.015))]
     found = summary(group(tmp_path / "b", training, noise=-0.02))
     assert "inside the noise, since shadow and twice shadow, the same but for rounding, differ by up to 2.00." in found
+
+
+def test_seeds_that_disagree_are_noise_and_one_seed_knows_none(tmp_path):
+    rows = [row("shadow", [0.90, 0.92]), row("triplet", [0.95, 0.97], (0.03, 0.07), seeds=[0.11, -0.01])]
+    found = summary(group(tmp_path / "a", rows, recipe="paper"))
+    assert "inside the noise, since the 95 % interval over 2 seeds −71.24 to +81.24 holds 0." in found
+    agreeing = [row("shadow", [0.90, 0.92]), row("triplet", [0.95, 0.97], (0.03, 0.07), seeds=[0.05, 0.0501])]
+    assert "more than the noise of the queries." in summary(group(tmp_path / "b", agreeing, recipe="paper"))
+    alone = [row("shadow", [0.90]), row("triplet", [0.95], (0.03, 0.07), seeds=[0.05])]
+    assert "; one seed says nothing about the noise of training." in summary(group(tmp_path / "c", alone))
 
 
 @pytest.mark.parametrize("settings", [{"optimizer": "sgd"}, {"recipe": "paper"}])

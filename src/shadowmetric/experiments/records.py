@@ -57,7 +57,10 @@ class Record:
 
 
 def write_record(folder: Path, bed: Bed, plan: Plan, scale: str, command: str) -> None:
-    """Write what the finished runs of a plan have found; nothing if there is none."""
+    """Write what the finished runs of a plan have found; nothing if there is none.
+
+    A bed may belong to several studies: its record keeps the command that it was first made by.
+    """
     runs = [
         run_line(name, plan.kind(name), seed, run)
         for name in plan.names()
@@ -71,11 +74,13 @@ def write_record(folder: Path, bed: Bed, plan: Plan, scale: str, command: str) -
         if "origin" in found
     ]
     settings = as_plain(with_recipe(plan.settings))
+    path = folder / f"{bed.name}.json"
+    before = read_record(path).facts if path.exists() else {}
     facts = {
         "bed": bed.name,
         "data": bed.data,
         "scale": scale,
-        "command": command,
+        "command": before["command"] if before.get("scale") == scale else command,
         "reduced": bed.reductions(scale),
         "seeds": plan.seeds,
         "origin": origins[0] if origins else origin(),
@@ -89,7 +94,7 @@ def write_record(folder: Path, bed: Bed, plan: Plan, scale: str, command: str) -
     }
     lines = ",\n".join(json.dumps(without_nan(run)) for run in runs)
     text = f'{{"facts": {json.dumps(without_nan(facts), indent=1)},\n"runs": [\n{lines}\n]}}\n'
-    write_text(folder / f"{bed.name}.json", text)
+    write_text(path, text)
 
 
 def run_line(name: str, kind: str, seed: int, run: Run) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """What the figures say in a sentence: which loss leads, by how much, and whether that is more than noise.
 
-Two noises count: that of the queries (the paired interval holds 0), and that of training (how far Shadow and twice
-Shadow, which AdamW cannot tell apart, lie from one another).
+Three noises count: that of the queries (the paired interval holds 0), that of the seeds (the interval of their own
+differences holds 0), and that of one training (how far Shadow and twice Shadow, which AdamW cannot tell apart, lie from
+one another).
 """
 
+from shadowmetric.experiments.beside import interval
 from shadowmetric.experiments.compare import Row
 from shadowmetric.experiments.wording import factor_matters, seed_differences
 from shadowmetric.report.collect import Group
@@ -48,17 +50,25 @@ def judged(group: Group, row: Row, lead: float) -> str:
     noise, test, reasons = training_noise(group), row.beside, []
     if test is None:
         return "."
-    sides = (100 * test.low, 100 * test.high) if test.difference > 0 else (-100 * test.high, -100 * test.low)
-    interval = "{level:g} % interval over queries {:+.2f} to {:+.2f}".format(*sides, level=100 * test.level)
-    interval = interval.replace("-", "−")
+    over_queries = interval_words("queries", test.low, test.high, test.difference)
     if test.inside_the_noise:
-        reasons.append(f"the {interval} holds 0")
+        reasons.append(f"the {over_queries} holds 0")
+    seeds = interval(row.seed_differences or [test.difference])
+    if seeds.low is not None and seeds.high is not None and seeds.sign == 0:
+        reasons.append(f"the {interval_words(f'{seeds.seeds} seeds', seeds.low, seeds.high, test.difference)} holds 0")
     if noise is not None and lead <= noise:
         reasons.append(f"shadow and twice shadow, the same but for rounding, differ by up to {100 * noise:.2f}")
     if reasons:
         return f": inside the noise, since {' and '.join(reasons)}."
     beyond = f" and more than the {100 * noise:.2f} points that training noise makes" if noise is not None else ""
-    return f" ({interval}), more than the noise of the queries{beyond}."
+    alone = "; one seed says nothing about the noise of training" if len(row.seed_differences) == 1 else ""
+    return f" ({over_queries}), more than the noise of the queries{beyond}{alone}."
+
+
+def interval_words(over: str, low: float, high: float, difference: float) -> str:
+    """Say an interval of the leader's lead: with the sign turned, if the leader is the reference."""
+    low, high = (low, high) if difference > 0 else (-high, -low)
+    return f"95 % interval over {over} {100 * low:+.2f} to {100 * high:+.2f}".replace("-", "−")
 
 
 def training_noise(group: Group) -> float | None:
