@@ -6,9 +6,11 @@ import pytest
 
 from shadowmetric.cli import main
 from shadowmetric.cli.reproduce import ReproduceSettings, command
+from shadowmetric.cli.reproduce_table import print_study
 from shadowmetric.experiments import study as studying
 from shadowmetric.experiments.catalogue import STUDIES
 from shadowmetric.mistakes import Interrupted
+from tests.experiments.made_records import like_the_paper, made_record
 
 
 def said(capsys, *words):
@@ -86,3 +88,17 @@ def test_the_command_beside_a_figure_names_no_place():
 def test_the_help_names_every_study(capsys):
     _, text = said(capsys, "--help")
     assert all(name in text for name in STUDIES)
+
+
+def test_a_table_shows_what_fits_and_names_the_rest(capsys, tmp_path):
+    record = made_record(**like_the_paper())
+    text = json.dumps({"facts": record.facts, "runs": record.runs})
+    (tmp_path / "cifar10.json").write_text(text)
+    print_study(STUDIES["standard"], tmp_path, {})
+    shown = capsys.readouterr().out
+    assert "Recall@1, %, quoted" in shown
+    assert "Shadow's Recall@1 less this" in shown
+    assert "…" not in shown
+    whole = (tmp_path / "standard.md").read_text()
+    assert "## CIFAR-10" in whole
+    assert whole.count("quoted |") >= 2

@@ -77,15 +77,15 @@ class Bed:
         """Say in a sentence how a scale differs from the paper's; nothing if it does not."""
         paper, here = (as_plain(with_recipe(self.settings(one))) for one in ("paper", scale))
         found = [
-            f"{name.replace('_', ' ')} {said(here[name])} instead of {said(paper[name])}"
+            f"{name.replace('_', ' ')} {said(name, here[name])} instead of {said(name, paper[name])}"
             for name in SAID
             if here[name] != paper[name]
         ]
         return f"Reduced: {'; '.join(found)}." if found else ""
 
 
-def said(value: Any) -> str:
+def said(name: str, value: Any) -> str:
     """Return a setting in words."""
     if value is None:
-        return "all"
+        return "of the pictures" if name == "size" else "all"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
