@@ -27,7 +27,7 @@ def found(told):
 
 @pytest.fixture(scope="module")
 def record():
-    return json.loads(RECORD.read_text("utf-8"))
+    return json.loads(RECORD.read_text("utf-8"))["found"]
 
 
 def kept(found, loss):

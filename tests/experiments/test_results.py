@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from shadowmetric.experiments.catalogue import STUDIES
 from shadowmetric.experiments.claims import CLAIMS
 from shadowmetric.experiments.results import BEGIN, END, claims_page, headline_table, pages, records_of, with_table
+from shadowmetric.training.settings import as_plain, with_recipe
 from tests.experiments.made_records import like_the_paper, made_record
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +23,18 @@ def test_records_name_no_place_of_a_machine():
         text = path.read_text(encoding="utf-8")
         for word in ("/tmp", "/home", "/root", "/work", "data_root"):
             assert word not in text, f"{path.name} names {word}"
+
+
+def test_records_are_of_the_beds_as_they_are():
+    beds = {bed.name: bed for study in STUDIES.values() for bed in study.beds}
+    for name, record in records_of(ROOT / "results" / "small").items():
+        if record.runs:
+            wanted = as_plain(with_recipe(beds[name].settings("small")))
+            found = record.facts["settings"]
+            differ = {key for key in found if found[key] != wanted[key] and key != "allow_partial"}
+            assert not differ, f"{name}.json was made with another {differ}"
+            assert record.facts["reduced"] == beds[name].reductions("small")
+            assert set(record.losses("loss")) == set(beds[name].losses)
 
 
 def test_another_figure_makes_another_page():

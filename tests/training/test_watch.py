@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from shadowmetric.losses import AngularLoss, ShadowLoss, TripletLoss
+from shadowmetric.losses.catalogue import build_loss
 from shadowmetric.losses.length_penalty import LengthPenalty
 from shadowmetric.mining import SemiHardMiner
 from shadowmetric.mistakes import Stopped
@@ -79,6 +80,18 @@ def test_on_unit_rows_shadows_anchor_gradient_is_half_of_triplets():
     miner = SemiHardMiner(0.5)
     first, second = (look(rows, labels, loss(0.5, miner=miner)).anchor_gradient for loss in (ShadowLoss, TripletLoss))
     assert first == pytest.approx(second / 2, rel=1e-4)
+
+
+def test_twice_shadow_has_the_anchor_gradient_of_triplet():
+    rows, labels = anchor_batch()
+    rows = torch.nn.functional.normalize(rows)
+    how = {"margin": 0.5, "miner": "semi_hard", "classes": 6, "dim": 6}
+    shadow, double, control = (
+        look(rows, labels, build_loss(name, **how)).anchor_gradient
+        for name in ("shadow", "double_shadow", "triplet_control")
+    )
+    assert double == pytest.approx(2 * shadow, rel=1e-5)
+    assert double == pytest.approx(control, rel=1e-4)
 
 
 def test_the_anchor_gradient_of_free_rows_is_the_papers_formula_with_its_signs():

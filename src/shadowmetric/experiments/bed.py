@@ -1,6 +1,6 @@
 """A bed: the data and settings of one block of a table, at three scales. Studies may share one: it is trained once.
 
-paper    the published protocol to the letter, for a machine with a GPU and the full data
+paper    the published protocol, for a machine with a GPU and the full data
 small    what two cores finish; what was reduced is said in the caption of every table
 smoke    seconds, on the embedded digits: shows that everything runs, and nothing else
 """
@@ -21,7 +21,7 @@ SCRATCH = {"backbone": "small_cnn", "weights": "none", "rate": 1e-3, "epochs": 4
 PRETRAINED = {"backbone": "timm:tf_efficientnet_lite0", "weights": "pretrained", "size": 64, "resize": 64}
 PRETRAINED |= {"freeze_batch_norm": True, "rate": 1e-4, "head_rate": 1e-3, "epochs": 3, "batches": 40}
 PRETRAINED |= {"most_per_class": 30}
-WHOLE_PAPER = {"size": 224, "resize": 256}  # what the paper says beside its recipe
+WHOLE_PAPER = {"size": 224, "resize": 256}  # 224 is the paper's; how it gets there it does not say
 
 
 @dataclass(frozen=True)

@@ -141,6 +141,8 @@ def beside_paper(
     data = dataset or record.facts["data"]
     stated = {(one.loss, one.figure): one.words for one in quoted(table, data)}
     shown = [figure for figure in figures if any(record.values(loss, figure) for loss in record.losses())]
+    if not shown:
+        return Table(record.facts["bed"], caption(record), ("loss",), (), ())
     rows, kinds = [], []
     for loss in record.losses():
         cells = []
@@ -152,7 +154,8 @@ def beside_paper(
     pairs = [
         heading for figure in shown for heading in (f"{HEADINGS[figure]}, quoted", f"{HEADINGS[figure]}, measured")
     ]
-    headings = ("loss", *pairs, f"Shadow's {HEADINGS[shown[0]].split(',')[0]} less this, points")
+    unit = ", points" if shown[0] in PER_CENT else ""
+    headings = ("loss", *pairs, f"Shadow's {HEADINGS[shown[0]].split(',')[0]} less this{unit}")
     title = str(TITLES.get(record.facts["data"], record.facts["data"])) + (f", {dataset}" if dataset else "")
     return without_empty(Table(title, caption(record), headings, tuple(rows), tuple(kinds)))
 

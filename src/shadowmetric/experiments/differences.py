@@ -6,10 +6,12 @@ COST_DIFFERENCES
 Under the paper's protocol (unit rows, semi-hard mining, Adam) the two are one loss up to a factor that Adam ignores but
 for its weight decay. They can differ
 
-    on rows of free length     Shadow is then another function
+    on rows of free length     Shadow is then another function (miners compare unit rows all the same)
     with hard or all mining    hinges are not always active, so that margins matter: Shadow's is worth twice as much
-    at another margin          the same, seen from the other side
+    at another margin          the same, seen from the other side; under semi-hard mining no margin makes a difference
     with SGD                   which takes a step half as long for half the gradient
+
+and, within the protocol, by Adam's coupled weight decay alone: without it nothing should be left but rounding.
 
 Beside each stand the controls of `compare`: Triplet at twice the margin with the same triplets (on unit rows: Shadow
 but for the factor), and twice Shadow (Shadow but for the factor, on any rows). A difference from Triplet that the first
@@ -33,6 +35,7 @@ def way(name: str, *, seeds: int = 3, **change: object) -> Bed:
 
 WAYS = {
     "the paper's: unit rows, semi-hard, Adam": way("none"),
+    "the same without weight decay": way("no-decay", weight_decay=0.0),
     "free rows": way("free", unit_rows=False),
     "free rows, batch-hard mining": way("free-batch-hard", unit_rows=False, miner="batch_hard", seeds=MANY),
     "hard mining": way("hard", miner="hard"),

@@ -185,7 +185,7 @@ def claims_table(found: dict[str, Any]) -> Table:
     stay = "yes, and with Shadow too" if outside < 1e-12 else f"no: {outside:.1e} out of it"
     angle = f"{1 - unit['before']['gap']['positive']:.3f} is 1 − gap, and the cosine, on unit rows"
     rows = (
-        ("Triplet measures the angular distance", f"no: squared distance; Shadow does, on unit rows: {angle}"),
+        ("Triplet measures the angular distance", f"on unit rows both do: {angle}"),
         ("(b) after Triplet the positive is nearer, the negative farther", change("triplet", "squared_distance")),
         ("(b) all embeddings stay in their original plane", stay),
         ("(c) Shadow draws the positive's projection closer, pushes the negative's away", change("shadow", "gap")),

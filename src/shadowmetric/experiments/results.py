@@ -10,7 +10,8 @@ from pathlib import Path
 
 from shadowmetric.experiments.beside import TITLES, difference, measured, said_difference
 from shadowmetric.experiments.catalogue import STUDIES
-from shadowmetric.experiments.claims import CLAIMS, FAILS, HOLDS, ONLY_IF, UNTESTABLE, Verdict
+from shadowmetric.experiments.claims import CLAIMS
+from shadowmetric.experiments.judges import FAILS, HOLDS, ONLY_IF, UNTESTABLE, Verdict
 from shadowmetric.experiments.quoted import quoted
 from shadowmetric.experiments.records import Record, read_record
 from shadowmetric.experiments.tables import Table, as_markdown, plain
@@ -39,10 +40,14 @@ is what the claims are about. `--scale paper` is the literal protocol; nobody he
 
 One thing needs no training. On unit rows, which the paper prescribes, Shadow at margin m is half the squared Triplet \
 at margin 2m, and under semi-hard mining both hinges are always active: the gradients differ by the factor 2, which \
-Adam ignores but for its weight decay. So every table has the control *Triplet, margin 2m, same triplets*.
+Adam ignores but for its weight decay. So every table has the control *Triplet, margin 2m, same triplets*; under \
+semi-hard mining it trains like Triplet itself, mostly to the last bit.
 
 Differences are Shadow's less the other's, seed by seed, with the 95 % interval of Student's t over seeds. Three seeds \
-make wide intervals.
+make wide intervals, and intervals are not corrected for their number. A gain *holds* if its interval lies above 0 and \
+reaches what the paper states; it *does not hold* if the interval ends below that and does not lie above 0. An \
+interval that holds both 0 and the stated gain decides nothing, and neither does a training that is not above the \
+untrained embedder: both are *not testable here*.
 """
 
 

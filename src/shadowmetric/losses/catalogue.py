@@ -8,7 +8,7 @@ controls, not methods. On unit rows Shadow at margin m is half the squared Tripl
                        what differs between it and Shadow is noise of training
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -26,9 +26,7 @@ from shadowmetric.losses.ranked_list import RankedListLoss
 from shadowmetric.losses.shadow import ShadowLoss
 from shadowmetric.losses.soft_margin_triplet import SoftMarginTripletLoss
 from shadowmetric.losses.soft_triple import SoftTripleLoss
-from shadowmetric.losses.sums import Sums
 from shadowmetric.losses.triplet import TripletLoss
-from shadowmetric.mining.given import Given
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Miner
 
@@ -47,10 +45,9 @@ class LossChoice(NamedTuple):
 class DoubleShadow(ShadowLoss):
     """Twice the Shadow loss."""
 
-    def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
-        """Return the sums of twice the loss."""
-        totals, counts = super().sums_of_given(given, triplets)
-        return Sums(2 * totals, counts)
+    def hinge(self, closer: Tensor, farther: Tensor) -> Tensor:
+        """Return twice the value of triplets."""
+        return 2 * super().hinge(closer, farther)
 
 
 def _mined_at(choice: LossChoice) -> Miner:
