@@ -17,7 +17,7 @@ from shadowmetric.experiments.study import Study
 SMALL = SCRATCH | {"size": 16, "resize": 16, "most_per_class": 200, "epochs": 2, "batches": 30}
 NETWORKS = ("resnet18", "vgg16", "googlenet", "small_cnn")
 BEDS = tuple(
-    Bed(f"cifar10-{name}", "cifar10", TWO, 100, SMALL | {"backbone": name}, {"backbone": name}) for name in NETWORKS
+    Bed(f"cifar10-{name}", "cifar10", TWO, 100, SMALL, {"backbone": name}, controls=False) for name in NETWORKS
 )
 
 STUDY = Study(
