@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from report_runs import write_memory
 from safetensors.torch import save_file
 
 from shadowmetric.experiments.plan import Plan
 from shadowmetric.mistakes import Mistake
-from shadowmetric.report.collect import collect
+from shadowmetric.report.collect import collect, records_of
 from shadowmetric.report.words import differing, environment, results
 from shadowmetric.training.run import Run
 from shadowmetric.training.settings import TrainSettings
@@ -78,6 +79,58 @@ def test_a_folder_of_comparisons_and_runs(tmp_path):
     assert [len(group.members) for group in groups] == [2, 2, 1]
 
 
+def test_a_title_that_several_have_is_put_behind_the_folders_name(tmp_path):
+    for name, data in {
+        "digits": "digits",
+        "way-sgd": "digits",
+        "way-free": "digits",
+        "demo": "mnist",
+        "other/way-sgd": "digits",
+    }.items():
+        plan = write_comparison(tmp_path / name, data=data)
+        write_run(plan.run("shadow", 0).folder, data=data)
+    (alone,) = collect([tmp_path / "way-sgd"])
+    assert alone.title == "digits"
+    assert [group.title for group in collect([tmp_path])] == [
+        "mnist",
+        "digits",
+        "way-free (digits)",
+        "way-sgd (digits)",
+    ]
+    here = tmp_path.name
+    assert [group.title for group in collect([tmp_path, tmp_path / "other"])] == [
+        "mnist",
+        "digits",
+        "way-free (digits)",
+        f"{here}/way-sgd (digits)",
+        "other/way-sgd (digits)",
+    ]
+
+
+def test_no_two_titles_are_the_same_whatever_the_groups_are(tmp_path):
+    for name, settings in {
+        "a/digits": {},
+        "b/digits": {},
+        "c/half": {"split": "classes"},
+    }.items():
+        plan = write_comparison(tmp_path / name, **settings)
+        write_run(plan.run("shadow", 0).folder, **settings)
+    for name, settings in {
+        "single/x": {},
+        "single/y": {"loss": "triplet"},
+        "single/z": {"split": "classes"},
+    }.items():
+        write_run(tmp_path / name, **settings)
+    half = "digits, first half of the classes against the second"
+    assert [group.title for group in collect([tmp_path / name for name in ("a", "b", "c", "single")])] == [
+        "a/digits (digits)",
+        "b/digits (digits)",
+        f"half ({half})",
+        "x and 1 more (digits)",
+        f"z ({half})",
+    ]
+
+
 def test_what_is_under_way_has_curves_and_no_row(tmp_path):
     plan = write_comparison(tmp_path / "c", seeds=2)
     write_run(plan.run("shadow", 0).folder, finished=False)
@@ -93,7 +146,8 @@ def test_what_is_under_way_has_curves_and_no_row(tmp_path):
     ("made", "sentence"),
     [
         (lambda folder: None, "is not there"),
-        (lambda folder: folder.mkdir(), "holds no run"),
+        (lambda folder: folder.mkdir(), "holds no run and no record"),
+        (lambda folder: (folder / "records").mkdir(parents=True), "holds no run and no record"),
         (lambda folder: write_comparison(folder), "no finished epoch yet"),
         (lambda folder: Run(folder).begin(TrainSettings()), "no finished epoch yet"),
         (lambda folder: folder.write_text("?"), "is not there"),
@@ -103,6 +157,14 @@ def test_folders_that_hold_nothing_are_refused_in_a_sentence(tmp_path, made, sen
     made(tmp_path / "some")
     with pytest.raises(Mistake, match=sentence):
         collect([tmp_path / "some"])
+
+
+def test_folders_of_records_have_no_groups(tmp_path):
+    write_memory(tmp_path / "some")
+    assert collect([tmp_path / "some"]) == collect([tmp_path / "some" / "records"]) == []
+    assert list(records_of(tmp_path / "some")) == list(records_of(tmp_path / "some" / "records")) == ["memory"]
+    write_comparison(tmp_path / "some" / "begun")
+    assert [group.members for group in collect([tmp_path / "some"])] == [[]]
 
 
 def test_a_finished_run_that_lost_a_file_is_named(tmp_path):
@@ -124,6 +186,19 @@ def test_settings_are_shared_or_differ(tmp_path):
     assert others.rows == (("a", "shadow"), ("b", "triplet"))
 
 
+def test_settings_show_no_folder_and_hide_no_difference(tmp_path):
+    places = {"data": "folder:/home/ann/photos", "data_root": tmp_path}
+    write_run(tmp_path / "a", loss="shadow", weights="/home/ann/one/start.pt", **places)
+    write_run(tmp_path / "b", loss="shadow", weights="/home/ann/two/start.pt", **places)
+    shared, others = differing(collect([tmp_path])[0])
+    assert ("data", "folder:photos") in shared
+    assert "data_root" not in dict(shared)
+    assert others.headings == ("run", "weights")
+    assert others.rows == (("a", "start.pt"), ("b", "start.pt"))
+    write_run(tmp_path / "c" / "run", weights="pretrained", **places | {"data_root": None})
+    assert ("weights", "pretrained") in differing(collect([tmp_path / "c"])[0])[0]
+
+
 def test_the_environment_has_each_value_once(tmp_path):
     first, second = (write_run(tmp_path / name, loss=name) for name in ("shadow", "triplet"))
     second.write_scores({**second.scores(), "torch": "3.0", "origin": {"commit": "abc", "machine": None}})
@@ -134,3 +209,4 @@ def test_the_environment_has_each_value_once(tmp_path):
     assert "machine" not in found
     assert found["time of training"] == "2.0 minutes in all"
     assert first.scores()["torch"] == "2.9"
+    assert environment([], [{"version": "1.2", "commit": "abc"}]) == [("shadowmetric", "1.2"), ("commit", "abc")]

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 from report_runs import FEW as THREE
-from report_runs import NASTY, quick_settings, write_pictures
+from report_runs import NASTY, quick_settings, write_memory, write_pictures
 
+from shadowmetric.experiments.tables import Table
 from shadowmetric.mistakes import Mistake
+from shadowmetric.report import making
 from shadowmetric.report.charts import MemoryBar, memory_bars, plain, short
 from shadowmetric.report.collect import collect
 from shadowmetric.report.making import made_showcases, write_report
@@ -70,6 +72,8 @@ def test_a_report_without_its_dataset_says_so(runs, tmp_path):
     found = (tmp_path / "out.html").read_text(encoding="utf-8")
     assert "There are no pictures of run: " in found
     assert "gone.npz" in found
+    assert str(runs) not in found
+    assert str(tmp_path) not in found
     assert "<img" not in found
     assert "-curves" in found
 
@@ -77,7 +81,8 @@ def test_a_report_without_its_dataset_says_so(runs, tmp_path):
 def test_a_report_outlives_the_weights(runs, tmp_path):
     shutil.copytree(runs / "runs" / "shadow", tmp_path / "run", ignore=shutil.ignore_patterns("best.safetensors"))
     write_report([tmp_path / "run"], tmp_path / "out.html", choices=FEW)
-    assert "has no best.safetensors yet" in (tmp_path / "out.html").read_text(encoding="utf-8")
+    found = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert "run has no best.safetensors yet; train on with <code>shadowmetric train --resume run</code>." in found
 
 
 def test_weights_that_no_longer_give_the_scores_are_named(runs, tmp_path, shown):
@@ -87,6 +92,56 @@ def test_weights_that_no_longer_give_the_scores_are_named(runs, tmp_path, shown)
     run.write_scores(scores | {"accuracy": scores["accuracy"] - 0.2})
     write_report([run.folder], tmp_path / "out.html", choices=FEW)
     assert "the pictures or the weights have changed since" in (tmp_path / "out.html").read_text(encoding="utf-8")
+
+
+def test_a_page_names_no_folder_of_the_machine(runs, tmp_path, shown):
+    write_report([runs / "runs"], runs / "runs" / "here.html", choices=FEW)
+    write_report([runs / "runs"], tmp_path / "there.html", choices=FEW)
+    here, there = ((place / name).read_text(encoding="utf-8") for place, name in
+                   ((runs / "runs", "here.html"), (tmp_path, "there.html")))  # fmt: skip
+    for found in (here, there):
+        assert str(runs) not in found
+        assert "<dd>npz:data.npz</dd>" in found
+        assert "<dt>data_root</dt>" not in found
+        assert "<code>shadowmetric train --config shadow/settings.yaml --out shadow-again</code>" in found
+
+
+@pytest.mark.parametrize("inside", ["", "records"])
+def test_records_alone_give_tables_and_memory(tmp_path, inside):
+    folder = write_memory(tmp_path / "only")
+    write_report([folder / inside, folder / "records"], tmp_path / "out.html", pictures=False)
+    found = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert "<h1>Peak memory of a training step and 2 more tables</h1>" in found
+    assert found.count("<h3>What a loss keeps, by dimension</h3>") == 1
+    assert "<td>3,000,000</td>" in found
+    assert "<dt>commit</dt>" in found
+    assert "<dt>runs</dt>" not in found
+    assert "Pictures were not asked for." not in found
+
+
+def test_records_of_a_reproduction_stand_beside_its_runs(runs, tmp_path):
+    shutil.copytree(runs / "runs" / "shadow", tmp_path / "some" / "run")
+    write_memory(tmp_path / "some")
+    write_report([tmp_path / "some"], tmp_path / "out.html", pictures=False)
+    found = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert "<h1>shadow on data.npz (npz)</h1>" in found
+    assert "<h3>What a loss keeps, by dimension</h3>" in found
+
+
+def test_records_without_a_row_are_refused(tmp_path, monkeypatch):
+    folder = write_memory(tmp_path / "only")
+    monkeypatch.setattr(making, "tables_of", lambda records: [])
+    monkeypatch.setattr(making, "memory_of", lambda records: [])
+    with pytest.raises(Mistake, match="only has records of no finished training yet"):
+        write_report([folder], tmp_path / "out.html")
+
+
+def test_captions_have_code_and_stress_and_nothing_else():
+    caption = "*measured*: `run <script>alert(1)</script>`, 2*3*4 <b>*"
+    found = page([], {}, tables=[Table("T", caption, ("loss",), (("a",),), ("",))])
+    words = "<em>measured</em>: <code>run &lt;script&gt;alert(1)&lt;/script&gt;</code>, 2*3*4 &lt;b&gt;*"
+    assert f'<p class="caption">{words}</p>' in found
+    assert "<h1>T</h1>" in found
 
 
 def test_no_pictures_are_made_unless_asked_for(runs, tmp_path):

@@ -1,4 +1,4 @@
-"""`shadowmetric report`: runs and comparisons on one page."""
+"""`shadowmetric report`: runs, comparisons and reproductions on one page."""
 
 import importlib.util
 from pathlib import Path
@@ -15,8 +15,10 @@ Examples:
     shadowmetric report runs/compare-digits
     shadowmetric report runs/digits-shadow-0 runs/digits-triplet-0 --out both.html
     shadowmetric report reproduction --no-pictures
+    shadowmetric report results/small --out tables.html
 """
-NEEDED = ("jinja2", "openTSNE", "plotly")
+NEEDED = ("jinja2", "plotly")
+NEEDED_FOR_PICTURES = ("openTSNE",)
 
 
 def report(
@@ -31,7 +33,7 @@ def report(
     Parameters
     ----------
     runs
-        Folders of runs or comparisons, or folders that hold such folders.
+        Folders of runs, comparisons or records of reproductions, or folders that hold such folders.
     out
         The page. Default: report.html in the first folder.
     pictures
@@ -42,7 +44,8 @@ def report(
 
     if not runs:
         raise Mistake("no folder is named; write `shadowmetric report RUN`, where RUN is a run or a comparison.")
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    needed = (*NEEDED, *(NEEDED_FOR_PICTURES if pictures else ()))
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise Mistake(f"{', '.join(missing)} is not installed; run `pip install 'shadowmetric[report]'`.")
     from shadowmetric.report.making import write_report

@@ -1,8 +1,5 @@
 """The studies by name, as `shadowmetric reproduce` spells them."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
 from shadowmetric.experiments import (
     architectures,
     collapse,
@@ -17,8 +14,7 @@ from shadowmetric.experiments import (
     standard,
     tsne,
 )
-from shadowmetric.experiments.study import Study, records_in
-from shadowmetric.experiments.tables import Table
+from shadowmetric.experiments.study import Study
 
 MEMORY = Study(
     name="memory",
@@ -49,13 +45,3 @@ STUDIES: dict[str, Study] = {
         differences.STUDY,
     )
 }
-
-
-def tables_in(folders: Sequence[Path]) -> list[Table]:
-    """Return the tables of every study that has records below one of the folders."""
-    found = []
-    for folder in folders:
-        for study in STUDIES.values():
-            records = records_in(folder / "records", study.record_names())
-            found += [table for table in study.tables(records) if table.rows] if records else []
-    return found

@@ -1,24 +1,29 @@
 """Folders into plain records: which runs there are, what they noted, and which of them stand side by side.
 
 A folder is a run (settings.yaml), a comparison (compare.yaml, its runs inside), or holds such folders one level below.
-Runs that belong to no comparison are put together by what they were trained on.
+Runs that belong to no comparison are put together by what they were trained on. Records of studies, which may be all
+that there is, lie in a folder or in its folder `records`.
 
 Memory: the journals and scores of all runs.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from shadowmetric.experiments.catalogue import STUDIES
 from shadowmetric.experiments.compare import FIGURES, Row, rows_of
 from shadowmetric.experiments.plan import FILE as PLAN_FILE
 from shadowmetric.experiments.plan import Plan, read_plan
+from shadowmetric.experiments.study import Records, records_in
 from shadowmetric.mistakes import Mistake
 from shadowmetric.training.run import Run
 from shadowmetric.training.settings import as_plain
 
 REPLAY = "replay.txt"
+RECORDS = "records"
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ class Group:
 
 
 def collect(folders: Sequence[Path]) -> list[Group]:
-    """Return everything that the folders hold, comparisons first; refuse a folder that holds nothing."""
+    """Return all runs that the folders hold, comparisons first; refuse a folder that holds neither run nor record."""
     plans, runs = {}, {}
     for folder in folders:
         for place in places(folder):
@@ -74,22 +79,23 @@ def collect(folders: Sequence[Path]) -> list[Group]:
     groups = [comparison(place) for place in plans.values()]
     inside = {member.run.folder.resolve() for group in groups for member in group.members}
     groups += single_runs([Run(place) for real, place in runs.items() if real not in inside])
-    if not any(member.journal or member.scores for group in groups for member in group.members):
+    begun = any(member.journal or member.scores for group in groups for member in group.members)
+    if not begun and not any(map(records_of, folders)):
         raise Mistake(f"{folders[0]} has no finished epoch yet, so there is nothing to report; train on first.")
-    return groups
+    return told_apart(groups)
 
 
 def places(folder: Path) -> list[Path]:
-    """Return the folder itself if it is a comparison or a run, else those below it."""
+    """Return the folder itself if it is a comparison or a run, else those below it; none if it has records only."""
     if not folder.is_dir():
         raise Mistake(f"{folder} is not there; name the folder of a run, a comparison, or one that holds such folders.")
     if is_one(folder):
         return [folder]
     found = [place for place in sorted(folder.iterdir()) if place.is_dir() and is_one(place)]
-    if not found:
+    if not found and not records_of(folder):
         raise Mistake(
-            f"{folder} holds no run: there is no settings.yaml or {PLAN_FILE} in it or one folder below; "
-            "name the folder of a run, or a comparison."
+            f"{folder} holds no run and no record: there is no settings.yaml or {PLAN_FILE} in it or one folder below, "
+            "and no record of a study; name the folder of a run, a comparison, or a reproduction."
         )
     return found
 
@@ -97,6 +103,48 @@ def places(folder: Path) -> list[Path]:
 def is_one(folder: Path) -> bool:
     """Return whether a folder is a run or a comparison."""
     return (folder / PLAN_FILE).exists() or Run(folder).settings_file.exists()
+
+
+def records_of(folder: Path) -> Records:
+    """Return the records of studies in the place where a folder has them."""
+    return records_in(records_place(folder), record_names())
+
+
+def records_place(folder: Path) -> Path:
+    """Return the folder `records` inside if it has any, else the folder itself."""
+    inside = folder / RECORDS
+    return inside if any((inside / f"{name}.json").exists() for name in record_names()) else folder
+
+
+def record_names() -> list[str]:
+    """Return the names of all records that studies leave."""
+    return list(dict.fromkeys(name for study in STUDIES.values() for name in study.record_names()))
+
+
+def told_apart(groups: Sequence[Group]) -> list[Group]:
+    """Return the groups with titles of which no two are the same.
+
+    A title that several have is put behind the folder's name, as in "way-sgd (digits)", or as much of its path as it
+    takes; only a folder that is called as its data keeps it.
+    """
+    titles = [group.title for group in groups]
+    deepest = max((len(group.folder.resolve().parts) for group in groups), default=0)
+    for depth in range(1, deepest + 1):
+        counts = Counter(titles)
+        titles = [
+            folder_title(group, depth) if counts[title] > 1 else title
+            for group, title in zip(groups, titles, strict=True)
+        ]
+    return [replace(group, title=title) for group, title in zip(groups, titles, strict=True)]
+
+
+def folder_title(group: Group, depth: int) -> str:
+    """Return a title that begins with the last parts of the folder's path."""
+    name = "/".join(group.folder.resolve().parts[-depth:])
+    if group.title.partition(",")[0] == name:
+        return group.title
+    more = f" and {len(group.members) - 1} more" if group.plan is None and len(group.members) > 1 else ""
+    return f"{name}{more} ({group.title})"
 
 
 def comparison(folder: Path) -> Group:
@@ -114,8 +162,7 @@ def comparison(folder: Path) -> Group:
         raise Mistake(
             f"{folder} has a finished run with a file that cannot be read ({wrong}); train it again."
         ) from None
-    half = ", first half of the classes against the second" if plan.settings.split == "classes" else ""
-    return Group(f"{data_title(plan.settings.data)}{half}", folder, members, rows, plan)
+    return Group(data_title(plan.settings.data, plan.settings.split), folder, members, rows, plan)
 
 
 def single_runs(runs: Sequence[Run]) -> list[Group]:
@@ -125,7 +172,7 @@ def single_runs(runs: Sequence[Run]) -> list[Group]:
         settings = run.settings()
         by_data.setdefault((settings.data, settings.split), []).append(run)
     groups = []
-    for (data, _), some in by_data.items():
+    for (data, split), some in by_data.items():
         keys = [(run.settings().loss, run.settings().seed) for run in some]
         names = [loss for loss, _ in keys] if len(set(keys)) == len(keys) else [run.folder.name for run in some]
         members = [member_of(run, name, "loss") for run, name in zip(some, names, strict=True)]
@@ -136,7 +183,7 @@ def single_runs(runs: Sequence[Run]) -> list[Group]:
         ]
         notes += ["These runs are no comparison: settings other than the loss may differ, and nothing is paired."]
         notes = notes if len(some) > 1 else notes[:-1]
-        groups.append(Group(data_title(data), some[0].folder, members, plain_rows(members), None, notes))
+        groups.append(Group(data_title(data, split), some[0].folder, members, plain_rows(members), None, notes))
     return groups
 
 
@@ -159,7 +206,8 @@ def plain_rows(members: Sequence[Member]) -> list[Row]:
     return rows
 
 
-def data_title(data: str) -> str:
+def data_title(data: str, split: str) -> str:
     """Return a short name for what was trained on."""
     kind, colon, place = data.partition(":")
-    return f"{Path(place).name} ({kind})" if colon else data
+    half = ", first half of the classes against the second" if split == "classes" else ""
+    return (f"{Path(place).name} ({kind})" if colon else data) + half

@@ -10,11 +10,11 @@ from shadowmetric.report.charts import MEASURES, SYMBOLS, Style, as_plain, colou
 from shadowmetric.report.collect import Group
 
 
-def curves(group: Group, style: Style, single_seeds: bool = True) -> dict[str, Any]:
+def curves(group: Group, style: Style) -> dict[str, Any]:
     """Return all curves: for each measure and loss the mean over seeds, and thin lines of the seeds."""
     traces, layouts = [], {}
     for measure, (_, title, scale) in MEASURES.items():
-        found = [trace for name in group.names() for trace in lines(group, name, measure, scale, style, single_seeds)]
+        found = [trace for name in group.names() for trace in lines(group, name, measure, scale, style)]
         if found:
             step = max(1, math.ceil(max(len(member.journal) for member in group.members) / 10))
             axis = {"title": {"text": "Epoch"}, "tick0": 0, "dtick": step, "showgrid": False}
@@ -26,7 +26,7 @@ def curves(group: Group, style: Style, single_seeds: bool = True) -> dict[str, A
     }
 
 
-def lines(group: Group, name: str, measure: str, scale: int, style: Style, single_seeds: bool) -> list[go.Scatter]:
+def lines(group: Group, name: str, measure: str, scale: int, style: Style) -> list[go.Scatter]:
     """Return the curve of a loss, the mean over its seeds last."""
     seeds = by_epoch(group, name, measure, scale)
     if not any(seeds.values()):
@@ -34,7 +34,7 @@ def lines(group: Group, name: str, measure: str, scale: int, style: Style, singl
     kind = next(member.kind for member in group.members if member.name == name)
     look = {"color": colour(style, name), "dash": "dash" if kind == "control" else "solid"}
     found = []
-    for seed, values in seeds.items() if single_seeds and len(seeds) > 1 else ():
+    for seed, values in seeds.items() if len(seeds) > 1 else ():
         meta = {"measure": measure, "name": name, "role": "seed", "seed": seed}
         x, y = list(values), list(values.values())
         line = {**look, "width": 1}

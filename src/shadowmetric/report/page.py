@@ -24,7 +24,7 @@ from shadowmetric.mistakes import Mistake
 from shadowmetric.report.charts import MemoryBar, memory_bars
 from shadowmetric.report.collect import Group
 from shadowmetric.report.views import Level, group_view
-from shadowmetric.report.words import as_view, environment, memory_table
+from shadowmetric.report.words import as_view, environment, light, memory_table
 
 HERE = Path(__file__).parent / "page"
 BUDGET = 12_000_000  # bytes
@@ -48,12 +48,16 @@ def page(
     tables: Sequence[Table] = (),
     memory: Sequence[MemoryBar] = (),
     notes: Sequence[str] = (),
+    origins: Sequence[Mapping[str, Any]] = (),
     budget: int = BUDGET,
 ) -> str:
-    """Return the page, with as many pictures as its budget allows; showcases are by the folder of their run."""
+    """Return the page, with as many pictures as its budget allows; showcases are by the folder of their run.
+
+    origins: what tables and memory were measured with.
+    """
     bars = [*memory, *measured(groups)]
     for level in LEVELS:
-        found = drawn(groups, showcases, tables, bars, notes, level)
+        found = drawn(groups, showcases, tables, bars, notes, level, origins)
         if len(found.encode()) <= budget:
             return found
     raise Mistake(f"the page is larger than {budget / 1e6:.0f} MB even without pictures; report fewer runs at once.")
@@ -66,6 +70,7 @@ def drawn(
     bars: Sequence[MemoryBar],
     notes: Sequence[str],
     level: Level,
+    origins: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Return the page with the pictures of one level."""
     style = {name: number for number, name in enumerate(dict.fromkeys(n for group in groups for n in group.names()))}
@@ -79,12 +84,12 @@ def drawn(
     script, plotly = ((HERE / "page.js").read_text(encoding="utf-8"), get_plotlyjs().replace("\r\n", "\n"))
     template = environment_of_templates().get_template("page.html.jinja")
     return template.render(
-        title=title(groups),
+        title=title(groups) if groups else title_of_tables(tables),
         groups=views,
         notes=[*notes, *([level.words] if level.words and showcases else [])],
         tables=[as_view(table) for table in tables],
         memory=as_view(memory_table(bars)) if bars else None,
-        environment=environment([member for group in groups for member in group.members]),
+        environment=environment([member for group in groups for member in group.members], origins),
         kinds=KIND_WORDS,
         gallery_kinds=KINDS,
         policy=policy(script, plotly),
@@ -97,13 +102,15 @@ def drawn(
 
 def environment_of_templates() -> jinja2.Environment:
     """Return what renders the templates: everything escaped, nothing undefined let through."""
-    return jinja2.Environment(
+    found = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.filters["light"] = light
+    return found
 
 
 def as_json(found: Any) -> str:
@@ -133,6 +140,14 @@ def title(groups: Sequence[Group]) -> str:
     if len(group.members) == 1:
         return f"{group.members[0].name} on {group.title}"
     return f"{losses} losses on {group.title}" + (f", {seeds} seeds" if seeds > 1 else "")
+
+
+def title_of_tables(tables: Sequence[Table]) -> str:
+    """Say what a page without runs is about."""
+    if not tables:
+        return "Memory"
+    more = len(tables) - 1
+    return tables[0].title + (f" and {more} more table{'s' if more > 1 else ''}" if more else "")
 
 
 def measured(groups: Sequence[Group]) -> list[MemoryBar]:

@@ -5,7 +5,7 @@ pictures for the points of the planes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from shadowmetric.report.charts import MEASURES, SERIES, Style, differences
 from shadowmetric.report.collect import Group, Member
 from shadowmetric.report.curves import curves
 from shadowmetric.report.planes import heatmap, plane
+from shadowmetric.report.portable import sentence
 from shadowmetric.report.summary import summary, training_noise
 from shadowmetric.report.words import (
     about_confusion,
@@ -64,7 +65,7 @@ def group_view(
         "warnings": [*group.notes, *(changed(group, showcases) if level.closer else [])],
         "results": table and as_view(table),
         "differences": forest and about_differences(noise),
-        "sentences": findings(group.plan, group.rows) if group.plan else [],
+        "sentences": [sentence(one, group.members) for one in findings(group.plan, group.rows)] if group.plan else [],
         "measures": [(key, MEASURES[key][0]) for key in drawn["layouts"]],
         "legend": [legend_entry(group, one, style) for one in group.names()],
         "curve_tables": [as_view(one) for one in curve_tables(group)],
@@ -151,7 +152,8 @@ def closer_view(
 def queries_of(showcase: Showcase, level: Level | None) -> dict[str, list[Any]]:
     """Return the queries of each kind that there is room for."""
     most = 0 if level is None else level.queries
-    return {kind: [query for query in showcase.gallery if query.kind == kind][:most] for kind in KINDS}
+    named = [replace(query, name=sentence(query.name)) for query in showcase.gallery]
+    return {kind: [query for query in named if query.kind == kind][:most] for kind in KINDS}
 
 
 def legend_entry(group: Group, name: str, style: Style) -> dict[str, Any]:

@@ -1,7 +1,10 @@
 """Tables and captions of the page: figures become words here, and nowhere else."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from markupsafe import Markup
 
 from shadowmetric.experiments.confusion import Confused
 from shadowmetric.experiments.points import Points
@@ -10,7 +13,9 @@ from shadowmetric.experiments.wording import COLUMNS, by_seed, difference, figur
 from shadowmetric.report.charts import MEASURES, MemoryBar
 from shadowmetric.report.collect import Group, Member
 from shadowmetric.report.curves import by_epoch, mean_of
+from shadowmetric.report.portable import LEFT_OUT, setting
 
+MARKS = re.compile(r"`([^`]+)`|(?<![\w*])\*(?=[^\s*])([^*]*[^\s*])\*(?![\w*])")
 MOST_EPOCHS = 25  # rows of a table of curves
 
 
@@ -25,6 +30,17 @@ def as_view(table: Table) -> dict[str, Any]:
         "lines": lines,
         "marked": marked,
     }
+
+
+def light(words: str) -> Markup:
+    """Return words with the Markdown of captions as HTML, `code` and *stress*; everything else is escaped."""
+    found, last = Markup(), 0
+    for mark in MARKS.finditer(words):
+        tag = "<code>{}</code>" if mark[1] else "<em>{}</em>"
+        found += words[last : mark.start()]
+        found += Markup(tag).format(mark[1] or mark[2])
+        last = mark.end()
+    return found + words[last:]
 
 
 def results(group: Group) -> Table | None:
@@ -87,33 +103,37 @@ def memory_table(bars: Sequence[MemoryBar]) -> Table:
 
 
 def differing(group: Group) -> tuple[list[tuple[str, str]], Table | None]:
-    """Return the settings that all runs share, and a table of those that differ."""
+    """Return the settings that all runs share, and a table of those that differ; paths by their last part."""
     settings = [member.settings for member in group.members]
-    names = dict.fromkeys(name for one in settings for name in one)
+    names = dict.fromkeys(name for one in settings for name in one if name != LEFT_OUT)
     values = {name: [shown(one.get(name)) for one in settings] for name in names}
-    shared = [(name, found[0]) for name, found in values.items() if len(set(found)) == 1]
+    shared = [(name, setting(name, found[0])) for name, found in values.items() if len(set(found)) == 1]
     others = {name: found for name, found in values.items() if len(set(found)) > 1}
     rows = tuple(
-        (member.run.folder.name, *(found[place] for found in others.values()))
+        (member.run.folder.name, *(setting(name, found[place]) for name, found in others.items()))
         for place, member in enumerate(group.members)
     )
     table = Table("Settings that differ", "", ("run", *others), rows, ("",) * len(rows))
     return shared, table if others else None
 
 
-def environment(members: Sequence[Member]) -> list[tuple[str, str]]:
-    """Return what the runs were made with, each value once; origin is whatever a run noted of its machine."""
-    found: dict[str, dict[str, None]] = {}
+def environment(members: Sequence[Member], origins: Sequence[Mapping[str, Any]] = ()) -> list[tuple[str, str]]:
+    """Return what runs and records were made with, each value once; an origin is what was noted of the machine."""
+    noted_by: list[dict[str, Any]] = []
     for member in members:
         scores: Mapping[str, Any] = member.scores or {}
         origin = scores.get("origin")
-        noted = (origin if isinstance(origin, dict) else {}) | {"torch": scores.get("torch")}
-        noted = {"shadowmetric": scores.get("version")} | {name: noted[name] for name in noted if name != "version"}
-        for name, value in noted.items():
+        known = {"version": scores.get("version"), "torch": scores.get("torch")}
+        noted_by.append((origin if isinstance(origin, dict) else {}) | known)
+    found: dict[str, dict[str, None]] = {}
+    for noted in (*noted_by, *origins):
+        for name, value in ({"shadowmetric": noted.get("version")} | {**noted, "version": None}).items():
             if value is not None:
                 found.setdefault(str(name), {})[shown(value)] = None
     seconds = sum((member.scores or {}).get("train_seconds") or 0.0 for member in members)
     facts = [(name.replace("_", " "), " and ".join(values)) for name, values in found.items()]
+    if not members:
+        return facts
     return [*facts, ("runs", f"{len(members)}"), ("time of training", f"{seconds / 60:,.1f} minutes in all")]
 
 
