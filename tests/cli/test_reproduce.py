@@ -1,5 +1,6 @@
 """`shadowmetric reproduce`: its tables, its mistakes, and what Ctrl-C leaves."""
 
+import importlib.util
 import json
 
 import pytest
@@ -45,6 +46,17 @@ def test_mistakes_are_one_sentence(capsys, tmp_path, words, sentence):
     code, text = said(capsys, *words, "--out", str(tmp_path))
     assert code == 2
     assert sentence in text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_study_whose_packages_are_not_there_is_refused_at_once(capsys, tmp_path, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "openTSNE" else find(name, *more)
+    )
+    code, text = said(capsys, "tsne", "--scale", "smoke", "--out", str(tmp_path))
+    assert code == 2
+    assert "openTSNE is not installed; run `pip install 'shadowmetric[report]'`" in text
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,10 +5,16 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
+from pathlib import Path
 
 from shadowmetric.experiments import cells
-from shadowmetric.experiments.cells import Cell, run_cells
+from shadowmetric.experiments.cells import Cell, run_cell, run_cells
+from shadowmetric.mistakes import Stopped
+from shadowmetric.training import loop
+from shadowmetric.training.interrupt import Stop
 from shadowmetric.training.settings import TrainSettings
+from shadowmetric.training.setup import set_up
 
 QUICK = TrainSettings(device="cpu", epochs=1, batches=2, batch=20, per_class=2, most_per_class=12, validation=0.3)
 
@@ -18,6 +24,71 @@ def hold(cell, held):
     with cell.lock:
         held.set()
         time.sleep(600)
+
+
+class Logged(Cell):
+    """A cell whose trainings leave a line each, whichever process trains it."""
+
+    def __reduce__(self):
+        return logged, (self.folder, self.settings)
+
+
+def logged(folder, settings):
+    """Return such a cell, in a process that writes down what it trains."""
+    loop.set_up = set_up_and_log
+    return Logged(folder, settings)
+
+
+def set_up_and_log(settings, run, *given, **more):
+    with (run.folder.parent / "trained.txt").open("a") as file:
+        file.write(f"{run.folder.name}\n")
+    time.sleep(2)  # so that the other process comes by while this one trains
+    return set_up(settings, run, *given, **more)
+
+
+def run_all(wanted, together, answers):
+    """Run cells as a command of its own would, when the other one is ready too."""
+    cells.RETRY = 0.5
+    together.wait(120)
+    answers.put(run_cells(wanted, 1))
+
+
+def test_two_processes_on_one_plan_train_each_cell_once(tmp_path):
+    wanted = [Logged(tmp_path / f"shadow-{seed}", replace(QUICK, seed=seed)) for seed in (0, 1)]
+    context = multiprocessing.get_context("spawn")
+    together, answers = context.Barrier(2), context.Queue()
+    both = [context.Process(target=run_all, args=(wanted, together, answers)) for _ in range(2)]
+    for one in both:
+        one.start()
+    found = [answers.get(timeout=300) for _ in both]
+    for one in both:
+        one.join()
+    assert found == [{}, {}]
+    assert sorted((tmp_path / "trained.txt").read_text().split()) == ["shadow-0", "shadow-1"]
+    for cell in wanted:
+        assert cell.run.scores() is not None  # both answered after waiting for what the other trained
+        assert len(cell.run.journal()) == 1
+
+
+def test_a_cell_that_another_machine_began_goes_on_with_the_places_of_this_one(tmp_path, monkeypatch):
+    weights = tmp_path / "here" / "lite0.safetensors"
+    weights.parent.mkdir()
+    weights.write_bytes(b"")
+    began = replace(QUICK, data_root=Path("/there/data"), weights="/there/lite0.safetensors", margin=0.3)
+    seen = []
+
+    def stop_at_once(settings, *given, **more):
+        seen.append(settings)
+        raise Stopped("seen")
+
+    monkeypatch.setattr(loop, "set_up", stop_at_once)
+    here = {"data_root": tmp_path / "here", "weights": str(weights)}
+    cell = Cell(tmp_path / "shadow-0", replace(QUICK, **here))
+    cell.run.begin(began)
+    assert run_cell(cell, Stop()) == "seen"
+    assert seen == [replace(began, **here)]
+    run_cell(replace(cell, settings=replace(cell.settings, weights="pretrained")), Stop())
+    assert seen[1].weights == began.weights  # never others than it began with
 
 
 def test_a_cell_that_another_process_holds_is_waited_for_and_not_trained(tmp_path, monkeypatch):

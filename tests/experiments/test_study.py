@@ -1,22 +1,27 @@
 """A study at the scale of seconds: what is missing is trained, once; its record tells how it was made."""
 
 import json
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from shadowmetric.data.dataset import DataMistake
 from shadowmetric.experiments import study as studying
+from shadowmetric.experiments import tsne
 from shadowmetric.experiments.bed import SCALES, Where
 from shadowmetric.experiments.catalogue import STUDIES
 from shadowmetric.experiments.claims import CLAIMS
 from shadowmetric.experiments.differences import WAYS
 from shadowmetric.experiments.plan import read_plan
-from shadowmetric.experiments.records import read_record
+from shadowmetric.experiments.records import read_record, write_record
 from shadowmetric.experiments.study import records_in, run_study
-from shadowmetric.mistakes import Interrupted, Mistake
+from shadowmetric.mistakes import Interrupted, Mistake, Stopped
 from shadowmetric.training.loop import train
 from shadowmetric.training.settings import check_settings, with_recipe
 
@@ -90,6 +95,7 @@ def test_the_record_tells_how_it_was_made(made):
     assert record.facts["settings"]["unit_rows"] is False
     assert "epochs 2 instead of 30" in record.facts["reduced"]
     assert set(record.facts["origin"]) >= {"commit", "machine"}
+    assert record.facts["origins"] == [record.facts["origin"]]
     assert set(record.facts["differences"]) == set(record.losses()) - {"shadow"}
     shadow = [run for run in record.runs if run["name"] == "shadow"]
     assert [run["seed"] for run in shadow] == [0, 1]
@@ -152,12 +158,120 @@ def test_a_bed_without_data_is_named_and_the_others_go_on(tmp_path, monkeypatch)
 def test_what_is_measured_is_measured_once(tmp_path):
     calls = []
     study = replace(STUDY, name="one", beds=(), measure=lambda where, tell: calls.append(1) or {"found": 1.5})
-    for scale in ("smoke", "smoke", "small"):
-        run_study(study, Where(scale, tmp_path), COMMAND, quiet)
-    assert len(calls) == 2
+    for _ in range(2):
+        run_study(study, Where("smoke", tmp_path), COMMAND, quiet)
+    with pytest.raises(Mistake, match="holds one at scale smoke, and --scale is small; name another --records"):
+        run_study(study, Where("small", tmp_path), COMMAND, quiet)
+    assert len(calls) == 1
     record = records_in(tmp_path / "records", study.record_names())["one"]
     assert record.found == {"found": 1.5}
-    assert record.facts["scale"] == "small"
+    assert record.facts["scale"] == "smoke"
+
+
+def test_two_that_measure_at_once_measure_once(tmp_path):
+    calls = []
+
+    def slowly(where, tell):
+        calls.append(1)
+        time.sleep(0.3)
+        return {"found": 1.5}
+
+    study = replace(STUDY, name="one", beds=(), measure=slowly)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: run_study(study, Where("smoke", tmp_path), COMMAND, quiet), range(2)))
+    assert len(calls) == 1
+
+
+def test_what_is_stale_is_measured_again(tmp_path):
+    now = [1]
+    study = replace(STUDY, name="one", beds=(), measure=lambda where, tell: {"of": now[0]})
+    study = replace(study, stale=lambda where, found: found["of"] != now[0])
+    for now[0] in (1, 2):
+        run_study(study, Where("smoke", tmp_path), COMMAND, quiet)
+    assert read_record(tmp_path / "records" / "one.json").found == {"of": 2}
+
+
+def test_nothing_is_measured_on_trainings_that_failed(made, monkeypatch):
+    monkeypatch.setattr(studying, "run_cells", lambda cells, jobs, tell: {"a/shadow-0": "it went wrong"})
+    study = replace(STUDY, measure=lambda where, tell: pytest.fail("measured"), picture=lambda found: "")
+    assert run_study(study, made, COMMAND, quiet, only=(BED.name,)) == {"a/shadow-0": "it went wrong"}
+
+
+def test_the_planes_are_stale_when_their_weights_are_others(tmp_path, monkeypatch):
+    where = Where("smoke", tmp_path)
+    files = [tsne.CIFAR10.plan(where).run(loss, 0).best_file for loss in tsne.SHOWN]
+    for file in files:
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"weights")
+    points = SimpleNamespace(x=[0.0], y=[0.0], labels=[0], perplexity=1.0, seed=0, of=1)
+    monkeypatch.setattr(tsne, "showcase_of", lambda *given, **more: SimpleNamespace(points=points, classes=("a",)))
+    found, stale = tsne.measure(where, quiet), tsne.STUDY.stale
+    assert stale is not None
+    assert not stale(where, found)
+    files[0].write_bytes(b"others")
+    assert stale(where, found)
+    monkeypatch.setattr(tsne, "showcase_of", lambda *given, **more: SimpleNamespace(points=None))
+    with pytest.raises(Stopped, match="one point"):
+        tsne.measure(where, quiet)
+
+
+def again(made, out, command="again", scale="smoke"):
+    """Write the record of a folder of runs beside the one that was made; return the facts that are there then."""
+    write_record(out, BED, BED.plan(replace(made, out=out)), scale, command)
+    return read_record(out / f"{BED.name}.json").facts
+
+
+@pytest.fixture
+def copied(made, tmp_path):
+    """A copy of the trainings, and of their record beside them."""
+    shutil.copytree(made.out / BED.name, tmp_path / BED.name)
+    shutil.copy(made.out / "records" / f"{BED.name}.json", tmp_path)
+    return tmp_path
+
+
+def test_a_record_names_every_origin_of_its_runs(made, copied):
+    run = BED.plan(replace(made, out=copied)).run("triplet", 1)
+    first, other = (run.scores() or {})["origin"], {"commit": "abc", "machine": "another"}
+    run.write_scores((run.scores() or {}) | {"origin": other})
+    facts = again(made, copied)
+    assert facts["origins"] == [first, other]
+    assert facts["origin"] == first
+
+
+def test_the_first_command_stays_with_the_same_settings_only(made, copied):
+    assert again(made, copied)["command"] == COMMAND
+    path = copied / f"{BED.name}.json"
+    path.write_text(path.read_text().replace('"margin": 0.2', '"margin": 0.3'))
+    assert again(made, copied)["command"] == "again"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"facts": 3}', '{"facts": {}}', '{"facts": {"scale": "smoke"}, "runs": 3}']
+)
+def test_what_is_no_record_is_replaced_without_a_word(made, copied, text):
+    (copied / f"{BED.name}.json").write_text(text)
+    assert again(made, copied)["command"] == "again"
+
+
+def test_a_record_never_loses_runs_and_never_changes_its_scale(made, copied):
+    path = copied / f"{BED.name}.json"
+    before = path.read_text()
+    again(made, copied, scale="small")
+    assert path.read_text() == before
+    BED.plan(replace(made, out=copied)).run("triplet", 1).scores_file.unlink()
+    again(made, copied)
+    assert path.read_text() == before
+    path.unlink()
+    again(made, copied)
+    assert len(read_record(path).runs) == 11
+
+
+def test_records_of_another_scale_are_refused_before_anything_is_trained(made, tmp_path, monkeypatch):
+    monkeypatch.setattr(studying, "run_cells", lambda *given: pytest.fail("trained"))
+    where = Where("small", tmp_path)
+    with pytest.raises(Mistake, match=f"holds {BED.name} at scale smoke, and --scale is small"):
+        run_study(STUDY, where, COMMAND, quiet, only=(BED.name,), records=made.out / "records")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_tables_are_made_of_what_there_is(made):

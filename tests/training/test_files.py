@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import time
 
 import pytest
 
@@ -22,6 +24,30 @@ def test_a_writer_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
     assert [one.name for one in path.parent.iterdir()] == ["file.txt"]
     write_text(path, "new")
     assert path.read_text() == "new"
+
+
+def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path):
+    path = tmp_path / "file.txt"
+
+    def slow(place):
+        place.write_text("first")
+        write_text(path, "second")  # another writer, of the same process number on another machine
+        assert path.read_text() == "second"
+
+    write_whole(path, slow)
+    assert path.read_text() == "first"
+    assert [one.name for one in tmp_path.iterdir()] == ["file.txt"]
+
+
+def test_only_what_a_writer_left_long_ago_is_removed(tmp_path):
+    old, fresh = tmp_path / ".file.txt.1", tmp_path / ".file.txt.2"
+    for left, hours in ((old, 1.1), (fresh, 0.9)):
+        left.write_text("half")
+        then = time.time() - 3600 * hours
+        os.utime(left, (then, then))
+    write_text(tmp_path / "file.txt", "whole")
+    assert not old.exists()
+    assert fresh.exists()
 
 
 def test_json_has_null_for_what_is_not_finite(tmp_path):

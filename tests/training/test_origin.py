@@ -19,6 +19,11 @@ def test_it_names_program_and_machine_but_no_host_user_or_folder():
     assert "cores" in machine()
 
 
+def git(folder, *words):
+    who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+    subprocess.run(["git", "-C", str(folder), *who, *words], check=True, capture_output=True)
+
+
 def test_the_commit_says_whether_files_differ(tmp_path, monkeypatch):
     package = tmp_path / "package"
     (package / "training").mkdir(parents=True)
@@ -26,18 +31,25 @@ def test_the_commit_says_whether_files_differ(tmp_path, monkeypatch):
     file.write_text("first")
     monkeypatch.setattr(where, "__file__", str(file))
     assert commit() == "unknown"
-
-    def git(*words):
-        who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
-        subprocess.run(["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True)
-
-    git("init")
-    git("add", ".")
-    git("commit", "-m", "one")
+    git(tmp_path, "init")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "one")
     first = commit()
     assert len(first) == 12
     file.write_text("second")
     assert commit() == first + "+"
+
+
+def test_a_package_installed_inside_another_repository_is_not_of_its_commit(tmp_path, monkeypatch):
+    (tmp_path / "own.py").write_text("own")
+    git(tmp_path, "init")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "theirs")
+    file = tmp_path / ".venv" / "training" / "origin.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("ours")
+    monkeypatch.setattr(where, "__file__", str(file))
+    assert commit() == "unknown"
 
 
 def test_the_processor_is_known_without_proc(tmp_path, monkeypatch):

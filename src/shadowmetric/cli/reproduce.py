@@ -1,5 +1,6 @@
 """`shadowmetric reproduce`: the paper's tables, figures and ablations, done again."""
 
+import importlib.util
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +76,9 @@ def reproduce(name: str, /, *, what: ReproduceSettings | None = None) -> None:
     if unknown:
         known = ", ".join(bed.name for bed in study.beds) or "none: it has no parts"
         raise Mistake(f"--only names {unknown[0]!r}; {name} has {known}.")
+    missing = [one for one in study.needs if importlib.util.find_spec(one) is None]
+    if missing:
+        raise Mistake(f"{', '.join(missing)} is not installed; run `pip install 'shadowmetric[report]'`.")
     where = Where(what.scale, what.out or RUNS / f"reproduce-{what.scale}", what.data_root, what.weights, what.jobs)
     records = what.records or where.out / "records"
     try:

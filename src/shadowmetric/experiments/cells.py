@@ -156,7 +156,8 @@ def run_cell(cell: Cell, stop: Stop) -> str | None:
         with cell.lock.acquire(timeout=0):
             if cell.run.scores() is not None:  # finished by another process in the meantime
                 return None
-            train(cell.settings, cell.folder, resume=cell.run.settings_file.exists(), stop=stop)
+            begun = cell.run.settings_file.exists()  # maybe on another machine
+            train(cell.settings, cell.folder, resume=begun, here=cell.settings, stop=stop)
     except Timeout:
         return ELSEWHERE
     except (Interrupted, KeyboardInterrupt):

@@ -1,11 +1,17 @@
-"""What a comparison trains: losses × seeds, and the settings that they share. Its record is compare.yaml."""
+"""What a comparison trains: losses × seeds, and the settings that they share. Its record is compare.yaml.
+
+Machines that see one folder may go on with one plan: where each has its data and its file of weights, and how it reads
+them, is no part of what a plan trains.
+"""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import yaml
+from filelock import FileLock
 
-from shadowmetric.experiments.cells import Cell
+from shadowmetric.experiments.cells import Cell, made
 from shadowmetric.experiments.floors import FLOORS
 from shadowmetric.losses.catalogue import CONTROLS, PAPER_LOSSES
 from shadowmetric.mistakes import Mistake
@@ -14,6 +20,7 @@ from shadowmetric.training.run import Run, quoted
 from shadowmetric.training.settings import TrainSettings, as_plain, check_settings, from_plain, with_recipe
 
 FILE = "compare.yaml"
+PLACES = ("data_root", "cache_mb", "workers", "save_every")  # settings of a machine, not of a training
 
 
 @dataclass(frozen=True)
@@ -67,17 +74,35 @@ class Plan:
         """Return what goes on with it."""
         return f"shadowmetric compare --resume {quoted(self.out)}"
 
-    def begin_or_go_on(self) -> None:
-        """Begin, or check that the folder holds this very plan."""
-        if not (self.out / FILE).exists():
-            return self.begin()
-        found = replace(read_plan(self.out), jobs=self.jobs, bed=self.bed)
-        if (found, as_plain(with_recipe(found.settings))) != (
-            replace(self, settings=found.settings),
-            as_plain(with_recipe(self.settings)),
-        ):
-            raise Mistake(f"{self.out} holds trainings with other settings; name another --out, or remove that folder.")
-        return None
+    def begin_or_go_on(self) -> "Plan":
+        """Begin, or check that the folder holds this very plan; return it, with the weights that the folder began with.
+
+        Published weights are asked for where no file is named: a folder that began with a file goes on with that file.
+        """
+        with FileLock(made(self.out) / ".plan.lock"):  # another process may be about to begin
+            if not (self.out / FILE).exists():
+                self.begin()
+        found = read_plan(self.out)
+        here, there = self.choices(), found.choices()
+        began_with_file = here["weights"] == "pretrained" and there["weights"] not in ("none", "pretrained")
+        here |= {"weights": there["weights"]} if began_with_file else {}
+        differing = [f"{name} {there[name]} there and {here[name]} here" for name in here if here[name] != there[name]]
+        if differing:
+            raise Mistake(
+                f"{self.out} holds trainings with other settings ({'; '.join(differing)}); name another --out, or "
+                "remove that folder."
+            )
+        if not began_with_file:
+            return self
+        return replace(self, settings=replace(self.settings, weights=found.settings.weights))
+
+    def choices(self) -> dict[str, Any]:
+        """Return all that decides what is trained, whatever the machine; of a file of weights its name."""
+        found = as_plain(with_recipe(self.settings))
+        found = {name: value for name, value in found.items() if name not in PLACES}
+        found["weights"] = Path(found["weights"] or "none").name
+        names = ("losses", "controls", "floors", "seeds")
+        return {name: getattr(self, name) for name in names} | found
 
     def begin(self) -> None:
         """Check the plan and write it into its folder; refuse a folder that holds one."""

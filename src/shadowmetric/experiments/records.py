@@ -51,15 +51,12 @@ class Record:
         """Return what a row is."""
         return next(run["kind"] for run in self.runs if run["name"] == loss)
 
-    def beside(self, loss: str) -> dict[str, Any] | None:
-        """Return the paired difference of Recall@1 from Shadow's."""
-        return self.facts.get("differences", {}).get(loss)
-
 
 def write_record(folder: Path, bed: Bed, plan: Plan, scale: str, command: str) -> None:
     """Write what the finished runs of a plan have found; nothing if there is none.
 
-    A bed may belong to several studies: its record keeps the command that it was first made by.
+    A bed may belong to several studies: its record keeps the command that it was first made by. A record that has more
+    runs of these settings, or is of another scale, is left as it is.
     """
     runs = [
         run_line(name, plan.kind(name), seed, run)
@@ -68,24 +65,25 @@ def write_record(folder: Path, bed: Bed, plan: Plan, scale: str, command: str) -
     ]
     if not runs:
         return
-    origins = [
-        found["origin"]
-        for found in ((plan.run(run["name"], run["seed"]).scores() or {}) for run in runs)
-        if "origin" in found
-    ]
-    settings = as_plain(with_recipe(plan.settings))
+    scores = [plan.run(run["name"], run["seed"]).scores() or {} for run in runs]
+    found = [one["origin"] for one in scores if "origin" in one] or [origin()]
+    origins = [one for place, one in enumerate(found) if one not in found[:place]]
+    settings = {name: value for name, value in as_plain(with_recipe(plan.settings)).items() if name not in HERE}
     path = folder / f"{bed.name}.json"
-    before = read_record(path).facts if path.exists() else {}
+    before = record_at(path)
+    same = before is not None and before.facts.get("settings") == settings
+    if before is not None and (before.facts["scale"] != scale or (same and len(before.runs) > len(runs))):
+        return
     facts = {
         "bed": bed.name,
         "data": bed.data,
         "scale": scale,
-        "command": before["command"] if before.get("scale") == scale else command,
+        "command": before.facts.get("command", command) if before is not None and same else command,
         "reduced": bed.reductions(scale),
-        "seeds": plan.seeds,
-        "origin": origins[0] if origins else origin(),
-        "settings": {name: value for name, value in settings.items() if name not in HERE},
-        "notes": (plan.run(runs[0]["name"], runs[0]["seed"]).scores() or {}).get("notes", []),
+        "origin": origins[0],
+        "origins": origins,
+        "settings": settings,
+        "notes": scores[0].get("notes", []),
         "differences": {
             row.name: {**asdict(row.beside), "by_seed": row.seed_differences}
             for row in rows_of(plan)
@@ -132,6 +130,27 @@ def read_record(path: Path) -> Record:
     """Return a record."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return Record(found["facts"], found.get("runs", []), found.get("found", {}))
+        record = Record(found["facts"], found.get("runs", []), found.get("found", {}))
+        if [type(part) for part in (record.facts, record.runs, record.found)] != [dict, list, dict]:
+            raise TypeError("its parts are of other kinds")
+        return record
     except (OSError, ValueError, KeyError, TypeError) as wrong:
         raise Mistake(f"{path} is no record of a study ({' '.join(str(wrong).split())}).") from None
+
+
+def record_at(path: Path) -> Record | None:
+    """Return the record of a study at a place; None if there is none, or what is there is no such record."""
+    try:
+        found = read_record(path)
+    except Mistake:
+        return None
+    return found if "scale" in found.facts else None
+
+
+def check_scale(folder: Path, names: Sequence[str], scale: str) -> None:
+    """Refuse to replace records of another scale."""
+    for name in names:
+        found = record_at(folder / f"{name}.json")
+        if found is not None and found.facts["scale"] != scale:
+            there = found.facts["scale"]
+            raise Mistake(f"{folder} holds {name} at scale {there}, and --scale is {scale}; name another --records.")

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from shadowmetric.data.dataset import DataMistake
 from shadowmetric.experiments.bed import Bed, Where
-from shadowmetric.experiments.cells import Tell, run_cells
+from shadowmetric.experiments.cells import Tell, made, run_cells
 from shadowmetric.experiments.compare import default_jobs, run_floors
 from shadowmetric.experiments.plan import Plan
-from shadowmetric.experiments.records import Record, read_record, write_found, write_record
+from shadowmetric.experiments.records import Record, check_scale, read_record, record_at, write_found, write_record
 from shadowmetric.experiments.tables import Table
 from shadowmetric.mistakes import Interrupted
 from shadowmetric.training.files import write_text
@@ -31,7 +33,9 @@ class Study:
     beds: tuple[Bed, ...] = ()
     tables: Callable[[Records], list[Table]] = lambda records: []
     measure: Callable[[Where, Tell], dict[str, Any]] | None = None  # what is no training, after the trainings
+    stale: Callable[[Where, dict[str, Any]], bool] | None = None  # whether what was measured holds no longer
     picture: Callable[[dict[str, Any]], str] | None = None  # an SVG of what was measured
+    needs: tuple[str, ...] = ()  # packages that measuring imports, of the extra `report`
 
     def record_names(self) -> tuple[str, ...]:
         """Return the records that it is shown from."""
@@ -43,29 +47,40 @@ def run_study(
 ) -> dict[str, str]:
     """Train and measure what is missing, and write the records; return why trainings failed, or had no data.
 
-    only: names of beds, instead of all. A study that is stopped leaves records of what is finished.
+    only: names of beds, instead of all. A study that is stopped leaves records of what is finished. What is measured
+    after trainings is not, if any of them failed.
     """
     beds = [bed for bed in study.beds if not only or bed.name in only]
     plans = [bed.plan(where) for bed in beds]
     folder = records or where.out / "records"
-    for plan in plans:
-        plan.begin_or_go_on()
+    check_scale(folder, [*(bed.name for bed in beds), study.name], where.scale)
+    plans = [plan.begin_or_go_on() for plan in plans]
     try:
         absent = without_data([plan for plan in plans if plan.floors], tell)
         present = [plan for plan in plans if plan.bed not in absent]
         cells = sorted((cell for plan in present for cell in plan.cells()), key=lambda cell: cell.settings.seed)
         failures = absent | (run_cells(cells, where.jobs or default_jobs(present[0]), tell) if present else {})
-        path = folder / f"{study.name}.json"
-        if study.measure is not None and not (path.exists() and read_record(path).facts["scale"] == where.scale):
-            write_found(path, study.measure(where, tell), where.scale, command)
-        if study.picture is not None:
-            write_text(folder / f"{study.name}.svg", study.picture(read_record(path).found))
+        if not failures:
+            measure(study, where, folder, command, tell)
     except (Interrupted, KeyboardInterrupt):
         raise Interrupted(command) from None
     finally:
         for bed, plan in zip(beds, plans, strict=True):
             write_record(folder, bed, plan, where.scale, command)
     return failures
+
+
+def measure(study: Study, where: Where, folder: Path, command: str, tell: Tell) -> None:
+    """Measure what is no training and draw it, if that is missing or stale; another process that does is waited for."""
+    if study.measure is None:
+        return
+    path = folder / f"{study.name}.json"
+    with FileLock(made(where.out) / f".{study.name}.lock"):
+        record = record_at(path)
+        if record is None or (study.stale is not None and study.stale(where, record.found)):
+            write_found(path, study.measure(where, tell), where.scale, command)
+        if study.picture is not None:
+            write_text(folder / f"{study.name}.svg", study.picture(read_record(path).found))
 
 
 def without_data(plans: Sequence[Plan], tell: Tell) -> dict[str, str]:

@@ -3,20 +3,24 @@
 A kill at any moment leaves the old file or the new one.
 """
 
+import contextlib
 import glob
 import json
 import os
+import secrets
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+ABANDONED = 3600.0  # seconds after which a file beside its place has no writer any more
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a file that takes its place at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):  # by a writer that was killed
-        left.unlink(missing_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    remove_abandoned(path)
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # no other machine's, as a process number may be
     try:
         write(beside)
         with beside.open("rb+") as file:
@@ -24,6 +28,14 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def remove_abandoned(path: Path) -> None:
+    """Remove what writers of a file left that were killed, and nothing of one that may still write."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        with contextlib.suppress(FileNotFoundError):  # another writer was quicker
+            if time.time() - left.stat().st_mtime > ABANDONED:
+                left.unlink()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -11,6 +11,7 @@ Accelerate places everything on the device there is, in the precision asked for.
 
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from shadowmetric.training.files import write_json
 from shadowmetric.training.interrupt import Stop
 from shadowmetric.training.optimizer import set_rates, share_of_peak
 from shadowmetric.training.run import Run
-from shadowmetric.training.settings import TrainSettings, check_settings
+from shadowmetric.training.settings import TrainSettings, check_settings, with_recipe
 from shadowmetric.training.setup import Training, set_up
 from shadowmetric.training.show import Moment, Show, Silent
 from shadowmetric.training.tally import Tally
@@ -37,14 +38,24 @@ from shadowmetric.training.watch import COLLAPSED_COSINE, LOOK_EVERY, Watch, loo
 
 
 def train(
-    settings: TrainSettings, out: Path, *, resume: bool = False, show: Show | None = None, stop: Stop | None = None
+    settings: TrainSettings,
+    out: Path,
+    *,
+    resume: bool = False,
+    here: TrainSettings | None = None,
+    show: Show | None = None,
+    stop: Stop | None = None,
 ) -> dict[str, Any]:
-    """Train a run into its folder, or go on with the one that is there; return its scores."""
+    """Train a run into its folder, or go on with the one that is there; return its scores.
+
+    here: settings whose places are those of this machine, for a run that another one began.
+    """
     run, show = Run(out), show or Silent()
     if resume:
         settings, scores = run.settings(), run.scores()
         if scores is not None:
             return scores
+        settings = settings if here is None else moved(settings, here)
     check_settings(settings)
     try:
         with stop or Stop() as stop:
@@ -55,6 +66,14 @@ def train(
             return finish(training, stop)
     finally:
         show.close()
+
+
+def moved(settings: TrainSettings, here: TrainSettings) -> TrainSettings:
+    """Return a run's settings with the data of this machine, and its file of weights if the run's own is not there."""
+    here = with_recipe(here)
+    theirs, ours = (Path(found.weights or "") for found in (settings, here))
+    lost = theirs.name == ours.name and not theirs.is_file() and ours.is_file()
+    return replace(settings, data_root=here.data_root, weights=here.weights if lost else settings.weights)
 
 
 def train_epoch(training: Training, stop: Stop) -> None:

@@ -32,12 +32,16 @@ def machine() -> str:
 
 
 def commit() -> str:
-    """Return the commit that this file lies in, with a + if files differ from it; "unknown" outside a repository."""
+    """Return the commit that holds this file, with a + if files differ from it; "unknown" if none does.
+
+    A package that is installed inside somebody's own repository is no part of it.
+    """
     here = Path(__file__).parent
     try:
-        found, changed = (
+        _, found, changed = (
             subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True, check=True, timeout=10)
             for words in (
+                ["ls-files", "--error-unmatch", "--", Path(__file__).name],
                 ["rev-parse", "HEAD"],
                 ["status", "--porcelain", "--untracked-files=no", "--", str(here.parent)],
             )
