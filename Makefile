@@ -23,7 +23,7 @@ demo: setup
 	$(BIN)/shadowmetric report runs/demo
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadscope
 
 check: setup
 	$(BIN)/ruff check .

@@ -1,5 +1,11 @@
-"""One hypothesis profile for everyone: no deadlines (machines are noisy), the same examples on every run."""
+"""One hypothesis profile for everyone: no deadlines (machines are noisy), the same examples on every run.
 
+`make test` runs a process a core: each then computes with one thread, as the processes of a comparison do.
+"""
+
+import os
+
+import torch
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -11,3 +17,5 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("shadowmetric")
+if "PYTEST_XDIST_WORKER" in os.environ:
+    torch.set_num_threads(1)

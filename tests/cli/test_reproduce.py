@@ -4,6 +4,7 @@ import importlib.util
 import json
 
 import pytest
+from made_records import like_the_paper, made_record
 
 from shadowmetric.cli import main
 from shadowmetric.cli.reproduce import ReproduceSettings, command
@@ -11,7 +12,6 @@ from shadowmetric.cli.reproduce_table import print_study
 from shadowmetric.experiments import study as studying
 from shadowmetric.experiments.catalogue import STUDIES
 from shadowmetric.mistakes import Interrupted
-from tests.experiments.made_records import like_the_paper, made_record
 
 
 def said(capsys, *words):

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from made_records import like_the_paper, made_record
 from scipy import stats
 
 from shadowmetric.experiments.beside import (
@@ -14,7 +15,6 @@ from shadowmetric.experiments.beside import (
     ways_table,
 )
 from shadowmetric.experiments.tables import Table, as_markdown
-from tests.experiments.made_records import like_the_paper, made_record
 
 
 def test_an_interval_is_that_of_a_paired_t_test():

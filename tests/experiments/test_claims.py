@@ -1,12 +1,12 @@
 """Verdicts follow the records: another figure, another verdict, and none where nothing can be known."""
 
 import pytest
+from made_records import made_record
 
 from shadowmetric.experiments.beside import Difference, interval
 from shadowmetric.experiments.claims import CLAIMS
 from shadowmetric.experiments.judges import FAILS, HOLDS, ONLY_IF, UNTESTABLE, gain, judged, learnt
 from shadowmetric.experiments.records import Record
-from tests.experiments.made_records import made_record
 
 SILHOUETTES = ("cifar10", "fashion_mnist", "cub200")
 FIGURES = ("recall_at_1", "accuracy", "macro_f1", "silhouette")

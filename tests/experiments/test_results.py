@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
+from made_records import like_the_paper, made_record
 
 from shadowmetric.experiments.catalogue import STUDIES
 from shadowmetric.experiments.claims import CLAIMS
 from shadowmetric.experiments.results import BEGIN, END, claims_page, headline_table, pages, records_of, with_table
 from shadowmetric.training.settings import as_plain, with_recipe
-from tests.experiments.made_records import like_the_paper, made_record
 
 ROOT = Path(__file__).parents[2]
 
