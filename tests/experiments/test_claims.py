@@ -87,7 +87,7 @@ def test_the_evidence_has_the_papers_figure_ours_and_what_is_weak():
     assert found.command == "`shadowmetric reproduce made-up`"
     pixels = {"raw_pixels": {figure: [0.9, 0.9, 0.9] for figure in FIGURES}}
     found = verdict("CIFAR-10: Recall@1", {"cifar10": record("cifar10", [0.0, 0.0, 0.0], **pixels)})
-    assert "Raw pixels are above all that was trained, by +39.00" in found.evidence
+    assert "Raw pixels are above Shadow, by +39.00" in found.evidence
 
 
 @pytest.mark.parametrize(

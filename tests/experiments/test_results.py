@@ -7,7 +7,16 @@ from made_records import like_the_paper, made_record
 
 from shadowmetric.experiments.catalogue import STUDIES
 from shadowmetric.experiments.claims import CLAIMS
-from shadowmetric.experiments.results import BEGIN, END, claims_page, headline_table, pages, records_of, with_table
+from shadowmetric.experiments.results import (
+    BEGIN,
+    END,
+    claims_page,
+    headline_table,
+    pages,
+    records_of,
+    short_ways_table,
+    with_tables,
+)
 from shadowmetric.training.settings import as_plain, with_recipe
 
 ROOT = Path(__file__).parents[2]
@@ -47,13 +56,21 @@ def test_another_figure_makes_another_page():
     assert headline_table(changed).rows[0][1] == "97.31 / 97.02"
 
 
+def test_the_ways_are_those_of_the_study():
+    record = made_record("fashion_mnist", **like_the_paper(gain=-0.06))
+    (row,) = short_ways_table({"way-free": record}).rows
+    assert row[0] == "free rows"
+    assert row[1] == "3"
+    assert row[2].startswith("−6.00 (")
+
+
 def test_the_readme_needs_its_marks():
     table = headline_table({"cifar10": made_record(**like_the_paper())})
     readme = f"before\n{BEGIN}\nold\n{END}\nafter\n"
-    found = with_table(readme, table)
+    found = with_tables(readme, table)
     assert "old" not in found
     assert found.startswith("before\n")
     assert found.endswith("after\n")
-    assert with_table(found, table) == found
+    assert with_tables(found, table) == found
     with pytest.raises(ValueError, match="marks"):
-        with_table("nothing", table)
+        with_tables("nothing", table)

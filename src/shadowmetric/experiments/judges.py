@@ -108,7 +108,7 @@ def gain_words(record: Record, figure: str, found: Difference, stated: float | N
         words += ": undecided, the interval holds 0 and the paper's gain" if found.seeds > 1 else ": undecided"
     pixels = difference(record, figure, "shadow", "raw_pixels")
     if pixels is not None and pixels.mean < 0:
-        words += f". Raw pixels are above all that was trained, by {said_difference(negative(pixels), figure)}"
+        words += f". Raw pixels are above Shadow, by {said_difference(negative(pixels), figure)}"
     return words + "."
 
 

@@ -1,4 +1,4 @@
-"""From results/ to the pages that quote it: docs/claims.md, the table in the README, two pictures.
+"""From results/ to the pages that quote it: docs/claims.md, the tables in the README, two pictures.
 
     make results        (python -m shadowmetric.experiments.results)
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from shadowmetric.experiments.beside import TITLES, difference, measured, said_difference
 from shadowmetric.experiments.catalogue import STUDIES
 from shadowmetric.experiments.claims import CLAIMS
+from shadowmetric.experiments.differences import WAYS
 from shadowmetric.experiments.judges import FAILS, HOLDS, ONLY_IF, UNTESTABLE, Verdict
 from shadowmetric.experiments.quoted import quoted
 from shadowmetric.experiments.records import Record, read_record
@@ -111,13 +112,27 @@ def headline_table(records: dict[str, Record]) -> Table:
     return Table("", "", headings, tuple(rows), ("",) * len(rows))
 
 
-def with_table(readme: str, table: Table) -> str:
-    """Return the README with the table between its marks."""
+def short_ways_table(records: dict[str, Record]) -> Table:
+    """Return where Shadow can differ from Triplet, and by how much it does."""
+    rows = []
+    for words, bed in WAYS.items():
+        if bed.name in records:
+            record = records[bed.name]
+            found = (difference(record, "recall_at_1", "shadow", other) for other in ("triplet", "double_shadow"))
+            seeds = str(len(record.values("shadow", "recall_at_1")))
+            rows.append((words, seeds, *(said_difference(one, "recall_at_1") for one in found)))
+    headings = ("Fashion-MNIST, points of Recall@1", "seeds", "Shadow − Triplet (95 %)", "Shadow − twice Shadow (95 %)")
+    return Table("", "", headings, tuple(rows), ("",) * len(rows))
+
+
+def with_tables(readme: str, *tables: Table) -> str:
+    """Return the README with tables between its marks."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"README.md has no marks {BEGIN} and {END}.")
-    return f"{before}{BEGIN}\n{as_markdown(table)}{END}{after}"
+    middle = "\n".join(as_markdown(table) for table in tables)
+    return f"{before}{BEGIN}\n{middle}{END}{after}"
 
 
 def pages(root: Path) -> dict[Path, str]:
@@ -131,7 +146,7 @@ def pages(root: Path) -> dict[Path, str]:
     }
     return {
         root / "docs" / "claims.md": claims_page(records),
-        readme: with_table(readme.read_text(encoding="utf-8"), headline_table(records)),
+        readme: with_tables(readme.read_text(encoding="utf-8"), headline_table(records), short_ways_table(records)),
         **drawn,
     }
 
