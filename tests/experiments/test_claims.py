@@ -75,10 +75,15 @@ def test_each_gain_is_judged_by_its_bed(part, bed):
 
 def test_what_learnt_nothing_is_not_judged():
     poor = record("mnist", [-0.2, -0.201, -0.202], floor=0.9)
-    assert not learnt(poor, "accuracy")
+    assert not learnt(poor, "accuracy", "shadow")
     found = verdict("MNIST: accuracy 2.0", {"mnist": poor})
     assert found.verdict == UNTESTABLE
-    assert "not above the untrained embedder" in found.evidence
+    assert "Not above the untrained embedder, so nothing to compare: shadow, triplet." in found.evidence
+    lame = {"soft_triple": {figure: [-9.0, -9.1, -8.9] for figure in FIGURES}}
+    given = {"cub200": record("cub200", [0.2, 0.201, 0.202], **lame)}
+    assert verdict("SoftTriple's", given).verdict == UNTESTABLE  # to beat what learnt nothing is no gain
+    assert "compare: soft_triple." in verdict("SoftTriple's", given).evidence
+    assert verdict("Multi-Similarity's", given).verdict == HOLDS
 
 
 def test_the_evidence_has_the_papers_figure_ours_and_what_is_weak():

@@ -6,7 +6,7 @@ A gain over another loss, by the seeds' differences and their 95 % interval (Stu
     holds only if ...   it lies above 0 and below that gain: something, but less
     does not hold       it lies below the stated gain, and does not lie above 0
     not testable here   it holds both 0 and the stated gain; or there are fewer than two seeds, or no trainings; or
-                        Shadow itself is not above the untrained embedder, so that there is nothing to compare
+                        one of the two is not above the untrained embedder, so that there is nothing to compare
 
 Intervals are not corrected for their number: of twenty, one may miss by chance.
 """
@@ -22,7 +22,6 @@ from shadowmetric.experiments.records import Record
 
 HOLDS, ONLY_IF, FAILS, UNTESTABLE = "holds", "holds only if", "does not hold", "not testable here"
 IDENTITIES = "`pytest tests/losses/test_identities.py`"
-LEARNT_NOTHING = "Shadow is not above the untrained embedder, so there is nothing to compare"
 MOST_CENSORED = 0.25  # of runs whose plateau is their last epoch
 Records = Mapping[str, Record]
 
@@ -58,10 +57,15 @@ def command_of(record: Record) -> str:
     return f"`{record.facts['command']}`"
 
 
-def learnt(record: Record, figure: str) -> bool:
-    """Return whether Shadow's figure is above the untrained embedder's, where that is known."""
-    found = difference(record, figure, "shadow", "untrained")
-    return found is None or found.sign > 0
+def learnt(record: Record, figure: str, *losses: str) -> bool:
+    """Return whether these losses' figures are above the untrained embedder's, where that is known."""
+    return not unlearnt(record, figure, *losses)
+
+
+def unlearnt(record: Record, figure: str, *losses: str) -> list[str]:
+    """Return which of some losses are not above the untrained embedder."""
+    found = {loss: difference(record, figure, loss, "untrained") for loss in losses}
+    return [loss for loss, one in found.items() if one is not None and one.sign <= 0]
 
 
 def stated_gain(table: str, dataset: str, figure: str, other: str = "triplet", called: str = "") -> float | None:
@@ -92,18 +96,19 @@ def gain(bed: str, table: str, figure: str, other: str = "triplet") -> Judge:
         if record is None or found is None:
             return missing()
         stated = stated_gain(table, record.facts["data"], figure, other)
-        verdict = judged(found, stated) if learnt(record, figure) else UNTESTABLE
-        return Verdict(verdict, gain_words(record, figure, found, stated), command_of(record))
+        verdict = judged(found, stated) if learnt(record, figure, "shadow", other) else UNTESTABLE
+        return Verdict(verdict, gain_words(record, figure, found, stated, other), command_of(record))
 
     return judge
 
 
-def gain_words(record: Record, figure: str, found: Difference, stated: float | None) -> str:
+def gain_words(record: Record, figure: str, found: Difference, stated: float | None, other: str) -> str:
     """Say a difference beside the paper's, and what makes it weak."""
     paper = "" if stated is None else f"The paper: {said_difference(Difference(stated, None, None, 1), figure)}. "
     words = f"{paper}Ours: {said_difference(found, figure)}, {found.seeds} seed{'s' if found.seeds != 1 else ''}"
-    if not learnt(record, figure):
-        words += f". {LEARNT_NOTHING}"
+    nothing = unlearnt(record, figure, "shadow", other)
+    if nothing:
+        words += f". Not above the untrained embedder, so nothing to compare: {', '.join(nothing)}"
     elif judged(found, stated) == UNTESTABLE:
         words += ": undecided, the interval holds 0 and the paper's gain" if found.seeds > 1 else ": undecided"
     pixels = difference(record, figure, "shadow", "raw_pixels")
@@ -123,7 +128,7 @@ def over_beds(stated: Mapping[str, float | None], figure: str, words: str, other
     def judge(records: Records) -> Verdict:
         known = {bed: difference(records[bed], figure, "shadow", other) for bed in stated if bed in records}
         found = {bed: one for bed, one in known.items() if one is not None}
-        usable = {bed: one for bed, one in found.items() if learnt(records[bed], figure)}
+        usable = {bed: one for bed, one in found.items() if learnt(records[bed], figure, "shadow", other)}
         if not found:
             return missing()
         parts = [
@@ -144,7 +149,7 @@ def convergence(beds: Sequence[str], least: float = 1.5) -> Judge:
 
     def judge(records: Records) -> Verdict:
         ratios, censored, runs = [], 0, 0
-        usable = [bed for bed in beds if bed in records and learnt(records[bed], "recall_at_1")]
+        usable = [bed for bed in beds if bed in records and learnt(records[bed], "recall_at_1", "shadow", "triplet")]
         for bed in usable:
             mine, theirs = (records[bed].values(loss, "convergence_epoch") for loss in ("shadow", "triplet"))
             last = max((*mine.values(), *theirs.values(), *records[bed].values("shadow", "epochs").values()), default=0)
