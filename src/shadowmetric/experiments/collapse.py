@@ -1,7 +1,7 @@
 """The paper's ablation of collapse: the variance of embeddings with and without a price on their length.
 
     shadowmetric reproduce collapse --scale small --data-root DATA
-COST_COLLAPSE
+24 trainings took five minutes on two cores.
 
     variance    of each of the 64 dimensions over the test rows at unit length, in the mean: at most 1/64 = 0.0156
     penalty     1e-3 times the mean squared length of rows, as the head gives them (at unit length it is constant)
@@ -9,7 +9,8 @@ COST_COLLAPSE
 The paper, on CARS196: variance 0.0078 for Shadow without the penalty (just half of what unit rows of 64 numbers can
 have) and 0.0068 with it, accuracy 0.8 points lower; Triplet with it 0.0015 and 4.1 points lower. It gives no variance
 of Triplet without.
-OURS_COLLAPSE
+Ours, on CIFAR-10: on unit rows the penalty changes neither loss (0.015, nearly all that unit rows can have), on free rows
+it raises the variance of both. Nothing collapses, with or without it.
 """
 
 from shadowmetric.experiments.bed import Bed
