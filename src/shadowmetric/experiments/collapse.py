@@ -9,8 +9,8 @@
 The paper, on CARS196: variance 0.0078 for Shadow without the penalty (just half of what unit rows of 64 numbers can
 have) and 0.0068 with it, accuracy 0.8 points lower; Triplet with it 0.0015 and 4.1 points lower. It gives no variance
 of Triplet without.
-Ours, on CIFAR-10: on unit rows the penalty changes neither loss (0.015, nearly all that unit rows can have), on free rows
-it raises the variance of both. Nothing collapses, with or without it.
+Ours, on CIFAR-10: on unit rows the penalty changes neither loss (0.015, nearly all that unit rows can have), on free
+rows it raises the variance of both. Nothing collapses, with or without it.
 """
 
 from shadowmetric.experiments.bed import Bed
