@@ -5,7 +5,7 @@ A figure of ours is the mean over seeds ± their spread. Differences are Shadow'
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -160,6 +160,13 @@ def beside_paper(
     return without_empty(Table(title, caption(record), headings, tuple(rows), tuple(kinds)))
 
 
+def tables_of(table: str, figures: Mapping[str, Sequence[str]]) -> Callable[[dict[str, Record]], list[Table]]:
+    """Return what makes a table for each bed that has a record; figures: by the name of the bed."""
+    return lambda records: [
+        beside_paper(records[bed], table, shown) for bed, shown in figures.items() if bed in records
+    ]
+
+
 def beside_shadow(record: Record, loss: str, figure: str) -> str:
     """Return Shadow's figure less another's."""
     return NONE if loss == "shadow" else said_difference(difference(record, figure, "shadow", loss), figure)
@@ -223,15 +230,21 @@ def differing(after: Record, before: Record, loss: str, figure: str) -> Differen
     return interval(found) if found else None
 
 
+def gradient_ratio(record: Record) -> float | None:
+    """Return the mean over seeds of Shadow's anchor gradient over Triplet's, if known."""
+    mine, theirs = (record.values(loss, "anchor_gradient") for loss in ("shadow", "triplet"))
+    found = [mine[seed] / theirs[seed] for seed in mine.keys() & theirs.keys() if theirs[seed]]
+    return float(np.mean(found)) if found else None
+
+
 def gradients_table(records: dict[str, Record]) -> Table:
     """Return the mean anchor gradient of both losses, and their ratio."""
     stated = {one.loss: one.value for one in quoted("gradients")}
     paper = f"{stated['shadow']:.2f}", f"{stated['triplet']:.2f}", f"{stated['shadow'] / stated['triplet']:.2f}"
     rows: list[tuple[str, ...]] = [("CARS196, the paper's, quoted", *paper)]
     for words, record in records.items():
-        mine, theirs = record.values("shadow", "anchor_gradient"), record.values("triplet", "anchor_gradient")
-        ratios = [mine[seed] / theirs[seed] for seed in mine.keys() & theirs.keys()]
-        ratio = f"{np.mean(ratios):.2f}" if ratios else NONE
+        found = gradient_ratio(record)
+        ratio = NONE if found is None else f"{found:.2f}"
         cells = (measured(record, loss, "anchor_gradient") for loss in ("shadow", "triplet"))
         rows.append((f"{words}, measured", *cells, ratio))
     headings = ("data and rows", "Shadow", "Triplet", "ratio")

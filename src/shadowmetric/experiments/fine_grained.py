@@ -10,7 +10,7 @@ and SoftTriple and Multi-Similarity are not above the untrained embedder yet. Th
 """
 
 from shadowmetric.experiments.bed import PRETRAINED, Bed
-from shadowmetric.experiments.beside import beside_paper
+from shadowmetric.experiments.beside import tables_of
 from shadowmetric.experiments.standard import RETRIEVAL
 from shadowmetric.experiments.study import Study
 from shadowmetric.losses.catalogue import PAPER_LOSSES
@@ -22,7 +22,5 @@ STUDY = Study(
     name="fine-grained",
     title="Fine-grained retrieval",
     beds=(CUB200, CARS196),
-    tables=lambda records: [
-        beside_paper(records[bed.name], "fine-grained", RETRIEVAL) for bed in (CUB200, CARS196) if bed.name in records
-    ],
+    tables=tables_of("fine-grained", {bed.name: RETRIEVAL for bed in (CUB200, CARS196)}),
 )

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shadowmetric.experiments.beside import Difference, difference, differing, interval, said_difference
+from shadowmetric.experiments.beside import Difference, difference, differing, gradient_ratio, interval, said_difference
 from shadowmetric.experiments.quoted import quoted_value
 from shadowmetric.experiments.records import Record
 
@@ -176,24 +176,18 @@ def convergence(beds: Sequence[str], least: float = 1.5) -> Judge:
 
 def gradient_norms(records: Records) -> Verdict:
     """Judge the 2.53 times longer gradients."""
-    ratios = {bed: ratio for bed in ("cifar10", "cub200") if bed in records for ratio in gradient_ratio(records[bed])}
-    free = gradient_ratio(records["cifar10-free"]) if "cifar10-free" in records else []
+    known = {bed: gradient_ratio(records[bed]) for bed in ("cifar10", "cub200") if bed in records}
+    ratios = {bed: ratio for bed, ratio in known.items() if ratio is not None}
+    free = gradient_ratio(records["cifar10-free"]) if "cifar10-free" in records else None
     parts = ", ".join(f"{bed} {ratio:.2f}" for bed, ratio in ratios.items())
     words = f" Measured on unit rows, mean over trainings: {parts}." if ratios else ""
-    words += f" On rows of free length: {free[0]:.2f}." if free else ""
+    words += "" if free is None else f" On rows of free length: {free:.2f}."
     return Verdict(
         HOLDS if ratios and min(ratios.values()) > 1 else FAILS,
         "For the same unit rows a triplet's gradient is half of Triplet's, by algebra: the ratio is 0.5, and Adam "
         f"divides a factor out, but for its weight decay.{words}",
         " and ".join(dict.fromkeys([IDENTITIES, *(command_of(records[bed]) for bed in ratios)])),
     )
-
-
-def gradient_ratio(record: Record) -> list[float]:
-    """Return the mean over seeds of Shadow's anchor gradient over Triplet's, if known."""
-    mine, theirs = (record.values(loss, "anchor_gradient") for loss in ("shadow", "triplet"))
-    found = [mine[seed] / theirs[seed] for seed in mine.keys() & theirs.keys() if theirs[seed]]
-    return [float(np.mean(found))] if found else []
 
 
 def penalised(records: Records) -> Verdict:

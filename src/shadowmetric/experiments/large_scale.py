@@ -9,7 +9,7 @@ The paper: Recall@1 of 69.94 for Shadow and 68.96 for Triplet on SOP, 72.33 and 
 """
 
 from shadowmetric.experiments.bed import PRETRAINED, Bed
-from shadowmetric.experiments.beside import beside_paper
+from shadowmetric.experiments.beside import tables_of
 from shadowmetric.experiments.standard import RETRIEVAL, TRIPLETS
 from shadowmetric.experiments.study import Study
 
@@ -20,7 +20,5 @@ STUDY = Study(
     name="large-scale",
     title="Large-scale retrieval",
     beds=(SOP, INSHOP),
-    tables=lambda records: [
-        beside_paper(records[bed.name], "large-scale", RETRIEVAL) for bed in (SOP, INSHOP) if bed.name in records
-    ],
+    tables=tables_of("large-scale", {bed.name: RETRIEVAL for bed in (SOP, INSHOP)}),
 )

@@ -7,7 +7,7 @@ The paper shows elongated, overlapping strands for Triplet and compact, well sep
 silhouettes agree: 0.7039 against 0.6527. It does not say how many pictures, which perplexity, which seed. t-SNE keeps
 neighbourhoods; sizes of groups and the room between them mean nothing, and another seed draws another plane. So the
 silhouette of the embeddings themselves stands beside the picture.
-Ours: two planes that differ as two seeds would; after four short epochs neither has compact clusters.
+Ours: after four short epochs neither plane has compact clusters (docs/pictures/tsne.svg).
 """
 
 import hashlib
