@@ -5,9 +5,7 @@ Stopped        work that cannot go on, and what to change                     ex
 Interrupted    stopped by the user and saved; the text is the command that goes on     exit code 130
 """
 
-
-class Mistake(ValueError):
-    """What the user got wrong, in one sentence that says what to do."""
+from shadowmetric.device.mistake import Mistake as Mistake
 
 
 class Stopped(RuntimeError):

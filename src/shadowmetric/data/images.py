@@ -16,13 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shadowmetric.mistakes import Mistake
-
-MOST_PIXELS = 2**27  # of one file: more is refused unread, as a decompression bomb
-
-
-class BrokenImage(Mistake):
-    """A picture that cannot be read, with its name and the reason in one sentence."""
+from shadowmetric.device.pictures import MOST_PIXELS, open_picture
+from shadowmetric.device.pictures import BrokenImage as BrokenImage
 
 
 @runtime_checkable
@@ -96,53 +91,5 @@ class FileImages:
 
 def read_image(path: Path, channels: int = 3) -> Tensor:
     """Return the picture in a file, (channels, height, width) uint8."""
-    from PIL import Image
-
-    if Image.MAX_IMAGE_PIXELS is not None:  # its own limit is lower, and a warning
-        Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS, MOST_PIXELS)
-    try:
-        with Image.open(path) as file:
-            if file.width * file.height > MOST_PIXELS:
-                raise BrokenImage(f"{path} has {file.width} × {file.height} pixels; the most is {MOST_PIXELS:,}.")
-            picture = _eight_bits(_upright(file))
-            array = np.array(picture.convert("L" if channels == 1 else "RGB"))
-    except BrokenImage:
-        raise
-    except FileNotFoundError:
-        raise BrokenImage(f"{path} is not there.") from None
-    except Exception as wrong:  # whatever a decoder makes of damaged bytes
-        reason = " ".join(str(wrong).split()).rstrip(".") or type(wrong).__name__
-        raise BrokenImage(f"{path} cannot be read as a picture ({reason}).") from None
+    array = np.array(open_picture(path, most_pixels=MOST_PIXELS).convert("L" if channels == 1 else "RGB"))
     return torch.from_numpy(array[None] if channels == 1 else array.transpose(2, 0, 1).copy())
-
-
-def _upright(picture):
-    """Return a picture turned as its orientation mark says; the rest of its EXIF may be damaged."""
-    from PIL.ExifTags import Base
-    from PIL.Image import Transpose
-
-    picture.load()
-    turns = {
-        2: Transpose.FLIP_LEFT_RIGHT,
-        3: Transpose.ROTATE_180,
-        4: Transpose.FLIP_TOP_BOTTOM,
-        5: Transpose.TRANSPOSE,
-        6: Transpose.ROTATE_270,
-        7: Transpose.TRANSVERSE,
-        8: Transpose.ROTATE_90,
-    }
-    turn = turns.get(picture.getexif().get(Base.Orientation))
-    return picture if turn is None else picture.transpose(turn)
-
-
-def _eight_bits(picture):
-    """Return a picture without transparency and with 8 bits a channel."""
-    from PIL import Image
-
-    if picture.mode.startswith("I"):  # I;16, or I with 16 bits in use
-        return Image.fromarray((np.array(picture).clip(0, 65535) >> 8).astype(np.uint8))
-    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
-        on_white = Image.new("RGBA", picture.size, "white")
-        on_white.alpha_composite(picture.convert("RGBA"))
-        return on_white
-    return picture

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.data.images import BrokenImage, ImageSource
+from shadowmetric.device.pictures import Shape
 
 SMALL = 128  # pixels of the short side
 LOOKED_AT = 31  # pictures, to learn how large they are
@@ -22,18 +23,8 @@ SIZE, RESIZE = 224, 256
 
 
 @dataclass(frozen=True)
-class Preprocessing:
-    """Size of the square, of the short side before the cut, and the number of channels."""
-
-    size: int
-    resize: int
-    channels: int
-
-    def __post_init__(self):
-        if not 1 <= self.size <= self.resize:
-            raise ValueError(f"size is {self.size} and resize {self.resize}; resize must be at least size, size 1.")
-        if self.channels not in (1, 3):
-            raise ValueError(f"channels is {self.channels}; it must be 1 (grey) or 3 (colour).")
+class Preprocessing(Shape):
+    """Size of the square, of the short side before the cut, and the number of channels; for tensors."""
 
     def __call__(self, picture: Tensor) -> Tensor:
         """Return the middle square of a picture, (channels, size, size) uint8."""

@@ -1,0 +1,118 @@
+"""A gallery in one file, mapped into memory and searched by the one block loop; or by faiss, if it was asked to be.
+
+Exact search makes the product of the queries with every row, a block at a time (`ops/top_k.py`): rows are stored in
+float16 and compared in float32. A class is searched exactly even in an approximate index: it is small, and faiss would
+have to throw most of what it finds away.
+
+Memory: the scratch, and the pages of the file, which the system takes back when it needs them.
+"""
+
+import functools
+import threading
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from shadowmetric.device.entries import About, Entry, Hit, key_of
+from shadowmetric.device.index_file import read_index
+from shadowmetric.mistakes import Mistake
+from shadowmetric.ops.rows import Rows
+from shadowmetric.ops.top_k import top_k
+
+
+class FileGallery:
+    """The pictures of an index file."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.about: About
+        self.about, self.contents = read_index(path)
+        self.lock = threading.Lock()  # two threads need not make all keys at once
+        self.faiss = None
+        if self.contents.approximate is not None:
+            from shadowmetric.serving.approximate import opened
+
+            self.faiss = opened(self.contents.approximate, path)
+
+    def __len__(self) -> int:
+        return len(self.contents)
+
+    def classes(self) -> dict[str, int]:
+        """Return how many pictures each class has."""
+        labels = np.asarray(self.contents.labels)
+        counts = np.bincount(labels[labels >= 0], minlength=len(self.contents.classes))
+        return dict(zip(self.contents.classes, counts.tolist(), strict=True))
+
+    def nearest(self, rows: np.ndarray, k: int, label: str | None = None) -> list[list[Hit]]:
+        """Return the k most similar pictures of each row, best first."""
+        check_rows(rows, self.about.dim, k)
+        if label is None and self.faiss is not None:
+            similarity, number = self.faiss.search(np.ascontiguousarray(rows, np.float32), k)
+        else:
+            similarity, number = self.exact(rows, k, None if label is None else self.numbers_of(label))
+        return [
+            [Hit(self.contents.entry(place), float(value)) for value, place in zip(*found, strict=True) if place >= 0]
+            for found in zip(similarity.tolist(), number.tolist(), strict=True)
+        ]
+
+    def exact(self, rows: np.ndarray, k: int, some: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return cosines and row numbers, (queries, k), of the most similar rows, or of the most similar of some."""
+        order = None if some is None else torch.from_numpy(some)
+        found = top_k(Rows(torch.from_numpy(rows)), Rows(self.tensor, order=order), k)
+        number = found.row if order is None else order[found.row]
+        return found.similarity.numpy(), number.numpy()
+
+    @functools.cached_property
+    def tensor(self) -> torch.Tensor:
+        """The rows, as they are mapped. They are read only; torch has no such tensors, and nothing here writes."""
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+            return torch.from_numpy(self.contents.rows)
+
+    def numbers_of(self, label: str) -> np.ndarray:
+        """Return the rows of a class."""
+        if label not in self.contents.classes:
+            raise unknown_class(label, self.contents.classes)
+        return np.flatnonzero(self.contents.labels == self.contents.classes.index(label))
+
+    def entry(self, key: str) -> Entry | None:
+        """Return the picture with this key, if there is one."""
+        number = self.number(key)
+        return None if number is None else self.contents.entry(number)
+
+    def row(self, key: str) -> np.ndarray | None:
+        """Return its embedding."""
+        number = self.number(key)
+        return None if number is None else self.contents.rows[number].astype(np.float32)
+
+    def number(self, key: str) -> int | None:
+        """Return the row of a key."""
+        with self.lock:
+            return self.by_key.get(key)
+
+    @functools.cached_property
+    def by_key(self) -> dict[str, int]:
+        """The row of each key; made when the first is asked for."""
+        return {key_of(path): number for number, path in enumerate(self.contents.paths)}
+
+    def close(self) -> None:
+        """The file is unmapped when nobody has its arrays any more."""
+
+
+def check_rows(rows: np.ndarray, dim: int, k: int) -> None:
+    """Refuse queries of another length than the index has."""
+    if rows.ndim != 2 or rows.shape[1] != dim:
+        raise ValueError(f"rows have shape {rows.shape}; give (queries, {dim}) as the index has.")
+    if k < 1:
+        raise Mistake(f"{k} neighbours were asked for; ask for 1 or more.")
+
+
+def unknown_class(label: str, classes: tuple[str, ...] | list[str]) -> Mistake:
+    """Return the refusal of a class that no picture has."""
+    import difflib
+
+    near = difflib.get_close_matches(label, classes, n=3, cutoff=0.4) or list(classes[:3])
+    return Mistake(f"no picture has the class {label!r}; there are {len(classes):,}, such as {', '.join(near)}.")

@@ -1,0 +1,74 @@
+"""What can be searched, wherever its rows are: in a file, in Qdrant, in PostgreSQL.
+
+A gallery holds a row of length 1 for each picture, with its path and class; `about` says which model made the rows.
+`open_gallery` chooses by the place's name.
+"""
+
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from shadowmetric.device.entries import About, Entry, Hit
+from shadowmetric.mistakes import Mistake
+
+QDRANT = ("qdrant://", "qdrants://")
+POSTGRES = ("postgresql://", "postgres://")
+STORES = (*QDRANT, *POSTGRES)
+
+
+@runtime_checkable
+class Gallery(Protocol):
+    """Pictures that can be searched by their embeddings. All methods may be called from several threads."""
+
+    @property
+    def about(self) -> About:
+        """Return which model made the rows, from which folder."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def classes(self) -> dict[str, int]:
+        """Return how many pictures each class has, by name; pictures without a class are not counted."""
+        ...
+
+    def nearest(self, rows: np.ndarray, k: int, label: str | None = None) -> list[list[Hit]]:
+        """Return for each row, (queries, dim) float32 of length 1, its k most similar pictures, best first.
+
+        label: search among the pictures of this class alone. Equally similar ones are ordered by path in files.
+        """
+        ...
+
+    def entry(self, key: str) -> Entry | None:
+        """Return the picture with this key, if there is one."""
+        ...
+
+    def row(self, key: str) -> np.ndarray | None:
+        """Return its embedding, (dim,) float32."""
+        ...
+
+    def close(self) -> None:
+        """Give back connections and files."""
+        ...
+
+
+def is_store(place: str) -> bool:
+    """Return whether a place is in a vector store, and no file."""
+    return place.startswith(STORES)
+
+
+def open_gallery(place: str) -> Gallery:
+    """Return the gallery in a file, or at an address of a vector store."""
+    if place.startswith(QDRANT):
+        from shadowmetric.serving.qdrant import open_qdrant
+
+        return open_qdrant(place)
+    if place.startswith(POSTGRES):
+        from shadowmetric.serving.postgres import open_postgres
+
+        return open_postgres(place)
+    if "://" in place:
+        raise Mistake(f"{place} is no place of an index; name a file, or an address as {', '.join(STORES)}….")
+    from shadowmetric.serving.file_gallery import FileGallery
+
+    return FileGallery(Path(place))

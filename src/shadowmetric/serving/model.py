@@ -1,0 +1,125 @@
+"""What embeds pictures: a run with its best weights, or a model that was exported from one.
+
+Both take the same squares of pixels (`device/pictures.py`) and give rows of length 1, so that an index does not care
+which of the two made it; but rows of two models must not be compared, so each has a fingerprint, the SHA-256 of its
+weights, and an index remembers it.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from shadowmetric.device.entries import About
+from shadowmetric.device.pictures import Shape
+from shadowmetric.mistakes import Mistake
+from shadowmetric.training.run import Run
+
+ONNX = ".onnx"
+TOLD = ("data", "loss", "margin", "miner", "backbone", "size", "dim", "epochs", "seed")
+
+
+@runtime_checkable
+class Model(Protocol):
+    """What embeds pictures. `embed` may be called from several threads."""
+
+    @property
+    def about(self) -> About:
+        """Return what is known of it: dim, fingerprint, shape, places and how it was trained; root is empty."""
+        ...
+
+    def embed(self, squares: np.ndarray) -> np.ndarray:
+        """Return the embeddings, (batch, dim) float32 of length 1, of (batch, channels, size, size) uint8."""
+        ...
+
+
+class RunModel:
+    """The embedder of a run, with the weights of its best epoch."""
+
+    def __init__(self, folder: Path):
+        from shadowmetric.training.trained import trained_embedder
+
+        run = Run(folder)
+        self.embedder = trained_embedder(run)
+        self.about = about_run(run)
+
+    def embed(self, squares: np.ndarray) -> np.ndarray:
+        """Return the embeddings, (batch, dim) float32 of length 1."""
+        import torch
+
+        with torch.inference_mode():
+            rows = self.embedder(torch.from_numpy(squares))
+            return torch.nn.functional.normalize(rows, dim=1).numpy()
+
+
+def about_run(run: Run) -> About:
+    """Return what is known of the model of a run."""
+    settings = run.settings()
+    if settings.size is None or settings.resize is None or settings.channels is None:
+        raise Mistake(
+            f"{run.settings_file} does not say the size of its pictures; train on with `{run.resume_command()}`."
+        )
+    shape = Shape(settings.size, settings.resize, settings.channels)
+    return About(settings.dim, fingerprint(run.best_file), shape, (str(run.folder.resolve()),), "", story(run))
+
+
+def story(run: Run) -> dict[str, str]:
+    """Return how a run was trained and what it reached, in words."""
+    settings = run.settings()
+    told = {name: str(getattr(settings, name)) for name in TOLD}
+    scores: dict[str, Any] = run.scores() or {}
+    told["run"] = run.folder.resolve().name
+    if isinstance(reached := scores.get("recall_at_1"), float):
+        told["Recall@1 on its test images"] = f"{100 * reached:.1f} %"
+    return told
+
+
+def fingerprint(file: Path) -> str:
+    """Return the SHA-256 of a file of weights."""
+    try:
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as wrong:
+        raise Mistake(f"{file} cannot be read ({wrong.strerror}); train the run first.") from None
+
+
+def open_model(place: Path) -> Model:
+    """Return the model of a run's folder, or of an .onnx file."""
+    if place.suffix == ONNX:
+        from shadowmetric.device.model import OnnxModel
+
+        return OnnxModel(place)
+    if not place.exists():
+        raise Mistake(f"{place} is not there; give the folder of a run, or a model that `shadowmetric export` wrote.")
+    return RunModel(place)
+
+
+def model_of(about: About, index: Path | None = None, instead: Path | None = None) -> Model:
+    """Return the model that made an index: from `instead` if it is given, else from where the index says it was."""
+    places = [instead] if instead is not None else [(index or Path()).parent / place for place in about.model]
+    for place in places:
+        if place.exists():
+            model = open_model(place)
+            if model.about.fingerprint == about.fingerprint:
+                return model
+            if instead is not None or place == places[-1]:
+                raise Mistake(
+                    f"{place} has other weights than those that made the index; index the pictures again with it, "
+                    "or name the model that made it by --model."
+                )
+    raise Mistake(f"the model that made the index is not at {places[-1]}; name its run by --model.")
+
+
+def places_of(model: About, index: Path) -> tuple[str, ...]:
+    """Return where the model is, seen from the index, and absolutely."""
+    return tuple(dict.fromkeys(place for absolute in model.model for place in (relative(absolute, index), absolute)))
+
+
+def relative(place: str, index: Path) -> str:
+    """Return a place as seen from the folder of an index."""
+    try:
+        return os.path.relpath(place, index.resolve().parent)
+    except ValueError:  # another drive
+        return place
