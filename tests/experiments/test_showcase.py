@@ -20,7 +20,7 @@ from shadowmetric.experiments.confusion import confusion_of
 from shadowmetric.experiments.gallery import KINDS, chosen
 from shadowmetric.experiments.points import points_of, sample
 from shadowmetric.experiments.showcase import FILE, Album, Stages, made, showcase_of
-from shadowmetric.experiments.thumbnails import sheet_of, thumbnail
+from shadowmetric.data.thumbnails import sheet_of, thumbnail
 from shadowmetric.mistakes import Mistake
 from shadowmetric.training.loop import train
 from shadowmetric.training.preparation import Parts

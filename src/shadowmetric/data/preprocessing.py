@@ -38,8 +38,8 @@ class Preprocessing(Shape):
             return picture
         from torchvision.transforms.v2.functional import resize
 
-        scale = self.resize / min(height, width)
-        return resize(picture, [max(self.resize, round(height * scale)), max(self.resize, round(width * scale))])
+        width, height = self.resized_size(width, height)
+        return resize(picture, [height, width])
 
 
 def preprocessing_for(

@@ -52,6 +52,7 @@ class Contents:
     paths: Sequence[str]
     classes: tuple[str, ...]
     approximate: np.ndarray | None = None  # bytes
+    approximate_words: str = ""  # its kind, and how good it is
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -95,6 +96,7 @@ def write_index(path: Path, about: About, contents: Contents) -> None:
         "rows": len(contents),
         "classes": list(contents.classes),
         "about": about.plain(),
+        "approximate": contents.approximate_words,
         "arrays": {name: {"bytes": array.nbytes, "sha256": sha256(array)} for name, array in arrays.items()},
     }
     text = json.dumps(header).encode("ascii")
@@ -175,6 +177,7 @@ def checked(
         StoredPaths(ends, found["paths"]),
         classes,
         found.get("approximate"),
+        str(header["approximate"]),
     )
     if not len(contents.labels) == len(ends) == rows or (rows and contents.labels.max() >= len(classes)):
         raise damaged(path, "its arrays have different numbers of rows")

@@ -55,13 +55,23 @@ class Shape:
     def square(self, picture: Image.Image) -> np.ndarray:
         """Return the middle square of a picture, (channels, size, size) uint8."""
         picture = picture.convert("L" if self.channels == 1 else "RGB")
-        scale = self.resize / min(picture.size)
-        width, height = (max(self.resize, round(side * scale)) for side in picture.size)
-        if picture.size != (width, height):
-            picture = picture.resize((width, height), Image.Resampling.BILINEAR)
+        wanted = self.resized_size(*picture.size)
+        if picture.size != wanted:
+            picture = picture.resize(wanted, Image.Resampling.BILINEAR)
         left, top = ((side - self.size) // 2 for side in picture.size)
         pixels = np.asarray(picture.crop((left, top, left + self.size, top + self.size)))
         return pixels[None] if self.channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+    def resized_size(self, width: int, height: int) -> tuple[int, int]:
+        """Return width and height of a picture whose short side is `resize`; a strip that gets too long is refused."""
+        scale = self.resize / min(width, height)
+        wanted = max(self.resize, round(width * scale)), max(self.resize, round(height * scale))
+        if wanted[0] * wanted[1] > MOST_PIXELS:
+            raise BrokenImage(
+                f"a picture of {width} × {height} pixels is too narrow: at {self.resize} pixels of its short side "
+                f"it would have more than {MOST_PIXELS:,}."
+            )
+        return wanted
 
 
 def open_picture(source: Path | BinaryIO, name: str | None = None, most_pixels: int = MOST_PIXELS) -> Image.Image:

@@ -89,8 +89,33 @@ def verification(
     admits no impostor at all. Where no genuine pair can be accepted the threshold lies above the highest impostor,
     and refuses everything.
     """
-    check_scratch(scratch_bytes)
     _check_rates(false_accept_rates)
+    genuine, impostor = pair_histograms(
+        embeddings,
+        labels,
+        gallery=gallery,
+        gallery_labels=gallery_labels,
+        own=own,
+        scratch_bytes=scratch_bytes,
+        progress=progress,
+        shared=shared,
+    )
+    return _figures(genuine, impostor, false_accept_rates)
+
+
+def pair_histograms(
+    embeddings: Tensor,
+    labels: Tensor,
+    *,
+    gallery: Tensor | None = None,
+    gallery_labels: Tensor | None = None,
+    own: Tensor | None = None,
+    scratch_bytes: int = SCRATCH_BYTES,
+    progress: Progress | None = None,
+    shared: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Return how many genuine pairs and how many impostors have each cosine, (BINS,) int64; arguments as above."""
+    check_scratch(scratch_bytes)
     labels, gallery_labels = check_batch(embeddings, labels, gallery, gallery_labels, other="gallery")
     _check_own(own, embeddings, gallery)
     if gallery is None or gallery_labels is None:
@@ -118,7 +143,7 @@ def verification(
         if own_column is not None:
             write_at(index, own_column[block.top : block.bottom] - block.first, float(NOT_A_PAIR))
         counts.add(index)
-    return _figures(*counts.genuine_and_impostor(shared), false_accept_rates)
+    return counts.genuine_and_impostor(shared)
 
 
 def _part(rows: int, here: Ranks) -> slice:
@@ -195,13 +220,13 @@ def _figures(genuine: Tensor, impostor: Tensor, rates: Sequence[float]) -> Verif
         roc_auc=roc_auc(genuine, impostor),
         roc_auc_error=tied_share(genuine, impostor) / 2,
         equal_error_rate=equal_error.share,
-        equal_error_threshold=_lower_edge(equal_error.bin_number),
+        equal_error_threshold=lower_edge(equal_error.bin_number),
         true_accepts={rate: point.share for rate, point in points.items()},
-        thresholds={rate: _lower_edge(point.bin_number) for rate, point in points.items()},
+        thresholds={rate: lower_edge(point.bin_number) for rate, point in points.items()},
     )
 
 
-def _lower_edge(bin_number: int) -> float:
+def lower_edge(bin_number: int) -> float:
     """Return the cosine at which a bin begins."""
     return (bin_number - STEPS - 0.5) / STEPS
 

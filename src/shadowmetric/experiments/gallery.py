@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from shadowmetric.data.dataset import Dataset
+from shadowmetric.data.thumbnails import thumbnail
 from shadowmetric.evaluation import Scores
-from shadowmetric.experiments.thumbnails import thumbnail
 
 KINDS = ("random", "worst", "best")
 

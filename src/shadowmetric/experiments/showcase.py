@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from shadowmetric.data.thumbnails import Sheet, sheet_of
 from shadowmetric.evaluation import Scores, evaluate
 from shadowmetric.experiments.confusion import Confused, confusion_of
 from shadowmetric.experiments.gallery import Neighbour, Query, gallery_of
 from shadowmetric.experiments.points import Points, points_of, sample
-from shadowmetric.experiments.thumbnails import Sheet, sheet_of
 from shadowmetric.training.files import write_text
 from shadowmetric.training.preparation import Parts
 from shadowmetric.training.run import Run

@@ -1,0 +1,114 @@
+"""`shadowmetric index`: pictures of a folder or a table, embedded and ready to be searched."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from shadowmetric.mistakes import Interrupted, Mistake
+
+USAGE = "Usage: shadowmetric index RUN FOLDER|TABLE.csv [OPTIONS]"
+EXAMPLES = """\
+Examples:
+
+    shadowmetric index runs/birds photos
+    shadowmetric index runs/birds photos                    # again: only what has changed is embedded
+    shadowmetric index runs/birds photos.csv --out birds.shadowmx --approximate hnsw
+    shadowmetric index runs/birds/export/model-int8.onnx photos
+    shadowmetric index runs/birds photos --to qdrant://localhost/birds
+    shadowmetric index runs/birds photos --to 'postgresql://me@localhost/shop?table=birds'
+"""
+ENDING = ".shadowmx"
+
+
+def index(
+    run: Annotated[Path | None, Parameter(show_default=False)] = None,
+    pictures: Annotated[Path | None, Parameter(show_default=False)] = None,
+    /,
+    *,
+    out: Annotated[Path | None, Parameter(show_default=False)] = None,
+    to: Annotated[str | None, Parameter(show_default=False)] = None,
+    approximate: Annotated[str | None, Parameter(show_default=False)] = None,
+    batch: int = 32,
+) -> None:
+    """Embed pictures so that they can be searched. Called again, it embeds only those whose bytes are new.
+
+    The index is one file, which is replaced as a whole: a kill leaves the old one. Pictures that are gone from the
+    folder are gone from the index; those that cannot be read are named and left out.
+
+    Parameters
+    ----------
+    run
+        The folder of a run, or an .onnx file that `shadowmetric export` wrote.
+    pictures
+        A folder, whose first folders are the classes; or a table with the columns path and, if there is one, label.
+    out
+        The index. Default: the name of the folder or table, with .shadowmx, here.
+    to
+        Write into a vector store instead: qdrant://HOST/COLLECTION or postgresql://HOST/DATABASE?table=NAME.
+    approximate
+        Search that does not look at every row: hnsw or ivf. Default: exact.
+    batch
+        Pictures that are embedded at once.
+    """
+    from shadowmetric.evaluation.progress import Bar
+    from shadowmetric.serving.listing import list_pictures
+    from shadowmetric.serving.model import open_model
+
+    if run is None or pictures is None:
+        raise Mistake("give a run and a folder: `shadowmetric index RUN FOLDER`.")
+    check(out, to, approximate, batch)
+    place = out or Path(pictures.resolve().stem + ENDING)
+    try:
+        with Bar() as bar:
+            bar("listing pictures", 0.0)
+            listing = list_pictures(pictures)
+            model = open_model(run)
+            if to is not None:
+                from shadowmetric.serving.filling import fill_store
+
+                filled = fill_store(model, listing, to, tell=bar, batch=batch)
+            else:
+                from shadowmetric.serving.indexing import build_index
+
+                made = build_index(model, listing, place, approximate=approximate, batch=batch, tell=bar)
+    except KeyboardInterrupt:
+        raise Interrupted(again(run, pictures, out, to, approximate)) from None
+    if to is not None:
+        from shadowmetric.cli.index_words import say_filled
+
+        say_filled(filled, listing.notes, to)
+    else:
+        from shadowmetric.cli.index_words import say_indexed
+
+        say_indexed(made, place)
+
+
+def check(out: Path | None, to: str | None, approximate: str | None, batch: int) -> None:
+    """Refuse options that make no sense, before anything is read."""
+    from shadowmetric.serving.gallery import STORES, is_store
+
+    if batch < 1:
+        raise Mistake(f"--batch is {batch}; it must be 1 or more.")
+    if out is not None and out.is_dir():
+        raise Mistake(f"--out {str(out)!r} is a folder; name a file, such as {str(out / ('index' + ENDING))!r}.")
+    if out is not None and is_store(str(out)):
+        raise Mistake(f"--out is a file; write into a vector store by --to {str(out)!r}.")
+    if to is not None and not is_store(to):
+        raise Mistake(f"--to is {to!r}; give an address that begins with {' or '.join(STORES)}.")
+    if to is not None and (out is not None or approximate is not None):
+        raise Mistake("--to writes into a vector store, which has a search of its own; leave --out and --approximate.")
+    if approximate is not None:
+        from shadowmetric.serving.approximate import check_kind
+
+        check_kind(approximate)
+
+
+def again(run: Path, pictures: Path, out: Path | None, to: str | None, approximate: str | None) -> str:
+    """Return the command that goes on."""
+    words = ["shadowmetric", "index", os.fspath(run), os.fspath(pictures)]
+    for name, value in (("--out", out), ("--to", to), ("--approximate", approximate)):
+        words += [name, str(value)] if value is not None else []
+    return shlex.join(words)

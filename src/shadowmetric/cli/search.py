@@ -1,0 +1,106 @@
+"""`shadowmetric search`: which indexed pictures are most like these."""
+
+import json as as_json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from shadowmetric.mistakes import Mistake, Stopped
+
+USAGE = "Usage: shadowmetric search INDEX PICTURE... [OPTIONS]"
+EXAMPLES = """\
+Examples:
+
+    shadowmetric search birds.shadowmx photo.jpg
+    shadowmetric search birds.shadowmx *.jpg --top 5 --json > found.json
+    shadowmetric search birds.shadowmx photo.jpg --class 018.Spotted_Catbird --html found.html
+    shadowmetric search 'postgresql://me@localhost/shop?table=birds' photo.jpg
+"""
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+
+
+def search(
+    index: Annotated[str | None, Parameter(show_default=False)] = None,
+    /,
+    *pictures: Path,
+    top: int = 10,
+    label: Annotated[str | None, Parameter(name="--class", show_default=False)] = None,
+    model: Annotated[Path | None, Parameter(show_default=False)] = None,
+    json: Flag = False,
+    html: Annotated[Path | None, Parameter(show_default=False)] = None,
+    thumbnails: Annotated[bool | None, Parameter(show_default=False)] = None,
+) -> None:
+    """Find the indexed pictures that are most like these; the score is the cosine of two embeddings, at most 1.
+
+    Parameters
+    ----------
+    index
+        A file that `shadowmetric index` wrote, or the address of a vector store that it filled.
+    pictures
+        The pictures to search for.
+    top
+        How many to find for each.
+    label
+        Search among the pictures of this class alone.
+    model
+        The run or .onnx file that made the index, if it is no longer where it was.
+    json
+        Print JSON instead of a table.
+    html
+        Write a page with the pictures, too.
+    thumbnails
+        Show small pictures in the terminal. Default: if it has the colours.
+    """
+    from shadowmetric.evaluation.progress import Bar
+    from shadowmetric.serving.gallery import is_store, open_gallery
+    from shadowmetric.serving.model import model_of
+    from shadowmetric.serving.searching import search as find
+
+    if index is None or not pictures:
+        raise Mistake("give an index and a picture: `shadowmetric search INDEX PICTURE`.")
+    if top < 1:
+        raise Mistake(f"--top is {top}; it must be 1 or more.")
+    if html is not None and html.is_dir():
+        raise Mistake(f"--html {str(html)!r} is a folder; name a file, such as {str(html / 'found.html')!r}.")
+    broken: list[str] = []
+    with Bar() as bar:
+        bar("opening the index", 0.0)
+        gallery = open_gallery(index)
+        embedder = model_of(gallery.about, None if is_store(index) else Path(index), model)
+        answers = []
+        for answer in find(gallery, embedder, pictures, top, label=label, broken=broken):
+            answers.append(answer)
+            bar("searching", len(answers) / len(pictures))
+    if json:
+        found = [
+            {
+                "query": str(answer.query),
+                "hits": [hit.entry._asdict() | {"similarity": round(hit.similarity, 6)} for hit in answer.hits],
+            }
+            for answer in answers
+        ]
+        print(as_json.dumps(found, indent=2))
+    elif answers:
+        from shadowmetric.cli.search_table import show_answers
+
+        show_answers(answers, gallery.about.root, thumbnails)
+    if html is not None and answers:
+        from shadowmetric.serving.answers_page import page_of
+        from shadowmetric.training.files import write_text
+
+        write_text(html, page_of(answers, gallery.about.root, f"Searched in {Path(index).name}"))
+        print(f"The page is {html}", file=sys.stderr if json else sys.stdout)
+    gallery.close()
+    end(broken, len(pictures))
+
+
+def end(broken: list[str], asked: int) -> None:
+    """Name the pictures that could not be searched for; that is an error."""
+    if len(broken) == asked == 1:
+        raise Mistake(broken[0])
+    for sentence in broken:
+        print(sentence, file=sys.stderr)
+    if broken:
+        raise Stopped(f"{len(broken)} of {asked} pictures cannot be read.")

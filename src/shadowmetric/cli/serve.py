@@ -1,0 +1,111 @@
+"""`shadowmetric serve`: a page and a JSON API that search an index."""
+
+import importlib.util
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from shadowmetric.mistakes import Mistake
+
+USAGE = "Usage: shadowmetric serve INDEX [OPTIONS]"
+EXAMPLES = """\
+Examples:
+
+    shadowmetric serve birds.index --open
+    shadowmetric serve birds.index --port 8080 --max-upload-mb 32
+    shadowmetric serve birds.index --host 0.0.0.0
+    shadowmetric serve postgresql://localhost/pictures --model runs/birds
+
+and from another program:
+
+    curl --data-binary @photo.jpg 'http://127.0.0.1:8000/api/search?k=5'
+"""
+NEEDED = ("fastapi", "prometheus_client", "uvicorn")
+
+
+def serve(
+    index: str | None = None,
+    /,
+    *,
+    model: Annotated[Path | None, Parameter(show_default=False)] = None,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    max_upload_mb: int = 16,
+    max_pixels: int = 40_000_000,
+    at_once: Annotated[int | None, Parameter(show_default=False)] = None,
+    waiting: int = 16,
+    open_page: Annotated[bool, Parameter(name="--open", negative="")] = False,
+) -> None:
+    """Search an index in a browser: drop a picture, see its neighbours, search on from one of them.
+
+    This machine alone can reach it unless --host says otherwise. Uploads stay in memory. A new index that takes the
+    place of the file is searched without a restart. /openapi.json describes the JSON, /metrics counts.
+
+    Parameters
+    ----------
+    index
+        A file that `shadowmetric index` wrote, or an address of a vector store.
+    model
+        The run, or the .onnx file, that made the index. Default: where the index says it was.
+    host
+        Address to listen at; 0.0.0.0 lets everybody in who reaches this machine.
+    port
+        Port to listen at; 0 for any that is free.
+    max_upload_mb
+        Largest upload, in million bytes.
+    max_pixels
+        Most pixels of a picture, uploaded or shown.
+    at_once
+        Requests that are decoded, embedded and searched at once. Default: the cores.
+    waiting
+        Requests that wait for their turn; more are refused with 503.
+    open_page
+        Open the page in a browser.
+    """
+    if index is None:
+        raise Mistake("no index is named; write `shadowmetric serve INDEX`, where `shadowmetric index` wrote INDEX.")
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise Mistake(f"{', '.join(missing)} is not installed; run `pip install 'shadowmetric[serve]'`.")
+    from shadowmetric.serving.server.settings import ServeSettings, cores
+
+    settings = ServeSettings(host, port, max_upload_mb, max_pixels, cores() if at_once is None else at_once, waiting)
+    run(index, model, settings, open_page)
+
+
+def run(index: str, instead: Path | None, settings, open_page: bool) -> None:
+    """Open everything, answer requests, and say so."""
+    from shadowmetric.cli.screen import say, screen
+    from shadowmetric.serving.gallery import is_store, open_gallery
+    from shadowmetric.serving.model import model_of
+    from shadowmetric.serving.server.app import make_app
+    from shadowmetric.serving.server.running import address_of, listen
+    from shadowmetric.serving.server.running import serve as serve_app
+    from shadowmetric.serving.server.watched import IndexFile
+
+    console = screen()
+    with listen(settings) as listening:
+        path = None if is_store(index) else Path(index)
+        file = None if path is None else IndexFile(path, instead)
+        gallery = open_gallery(index)
+        app = make_app(gallery, model_of(gallery.about, path, instead), settings, file)
+        address = address_of(listening)
+
+        def begun() -> None:
+            say(console, f"{address} searches {len(gallery):,} pictures. Ctrl-C stops.")
+            if not settings.loopback:
+                say(console, f"Everybody who reaches {settings.host} can search, and see the pictures.", "yellow")
+            if open_page:
+                show_page(address)
+
+        serve_app(app, listening, begun)
+    say(console, "Stopped.")
+
+
+def show_page(address: str) -> None:
+    """Open a browser, which may take its time."""
+    import threading
+    import webbrowser
+
+    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()

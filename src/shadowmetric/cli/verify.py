@@ -1,0 +1,91 @@
+"""`shadowmetric verify`: do two pictures show the same?"""
+
+import json as as_json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from shadowmetric.mistakes import Mistake
+
+USAGE = "Usage: shadowmetric verify RUN PICTURE PICTURE [OPTIONS]"
+EXAMPLES = """\
+Examples:
+
+    shadowmetric verify runs/birds first.jpg second.jpg
+    shadowmetric verify runs/birds first.jpg second.jpg --rate 0.001 --json
+"""
+Some = Annotated[Path | None, Parameter(show_default=False)]
+
+
+def verify(
+    run: Some = None,
+    first: Some = None,
+    second: Some = None,
+    /,
+    *,
+    rate: float = 0.01,
+    data_root: Some = None,
+    json: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+) -> None:
+    """Say whether two pictures show the same, and how sure that is.
+
+    The threshold is measured on the run's test images, once, and kept in its folder.
+
+    Parameters
+    ----------
+    run
+        The folder of a run.
+    first
+        A picture.
+    second
+        Another.
+    rate
+        False accepts: the share of pairs of two classes that may be taken for one.
+    data_root
+        Where the run's dataset lies, if it has moved; needed once.
+    json
+        Print JSON.
+    """
+    from shadowmetric.cli.screen import say, screen
+    from shadowmetric.evaluation.progress import Bar
+    from shadowmetric.serving.calibration import calibrate
+    from shadowmetric.serving.model import RunModel
+    from shadowmetric.serving.verifying import verify as decide
+    from shadowmetric.training.run import Run
+
+    if run is None or first is None or second is None:
+        raise Mistake("give a run and two pictures: `shadowmetric verify RUN PICTURE PICTURE`.")
+    with Bar() as bar:
+        bar("opening the run", 0.0)
+        model = RunModel(run)
+        calibration = calibrate(Run(run), model, data_root=data_root, tell=bar)
+        found = decide(model, calibration, first, second, rate)
+    if json:
+        print(as_json.dumps(asdict(found) | {"measured_on": calibration.pictures}, indent=2))
+        return
+    console = screen()
+    sign = "at least" if found.same else "below"
+    say(console, "the same" if found.same else "different", "bold green" if found.same else "bold yellow")
+    say(console, f"The cosine is {found.cosine:.3f}, {sign} the threshold of {found.threshold:.3f}.")
+    say(
+        console,
+        f"That threshold takes {percent(found.false_accept_rate)} of the pairs of two classes for one "
+        f"(--rate {rate:g}), and finds {percent(found.true_accept_rate)} of the pairs of one class.",
+    )
+    say(
+        console,
+        f"Of pairs as alike as these {percent(found.confidence)} are of one class, if both kinds are equally frequent.",
+    )
+    say(
+        console,
+        f"Measured on {calibration.genuine_pairs:,} pairs of one class and {calibration.impostor_pairs:,} of two: "
+        f"{calibration.pictures}.",
+        "dim",
+    )
+
+
+def percent(share: float) -> str:
+    """Return a share with two digits that count."""
+    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.0f} %" if share < 0.99 else f"{100 * share:.4g} %"

@@ -1,0 +1,119 @@
+"""Search that does not look at every row, by faiss: quicker, and wrong now and then.
+
+    hnsw   a graph of neighbours that a search walks along; quickest to search, slow to build, large
+    ivf    rows in groups around centres, of which a search looks at the nearest few; quick to build
+
+Rows are kept in float16, so the cosines are those of exact search. How far a search looks is set when the index is
+built: it is doubled until TARGET of the exact ten nearest are found (or others as near), for rows of the index moved a
+little; the share that was reached is kept with the index and shown.
+
+Memory: all rows once more, in memory and not mapped. Time to build: minutes for a million rows.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from shadowmetric.mistakes import Mistake
+from shadowmetric.ops.rows import Rows
+from shadowmetric.ops.top_k import top_k
+
+KINDS = ("hnsw", "ivf")
+LINKS, WIDTH_OF_BUILDING = 32, 80  # of hnsw
+ROWS_FOR_A_CENTRE = 64  # that k-means looks at
+SAMPLE, NEAREST = 256, 10  # rows that quality is measured by, and how many neighbours of each
+MOVED = 0.5  # length of what is added to a row, so that it is not its own nearest
+TARGET = 0.95
+ROUNDING = 1e-4  # of float16
+AT_ONCE = 65536  # rows that are converted to float32 at once
+
+
+def faiss_here() -> Any:
+    """Return the module, or say how to get it."""
+    try:
+        import faiss
+    except ImportError:
+        raise Mistake("faiss is not installed; run `pip install 'shadowmetric[approximate]'`.") from None
+    return faiss
+
+
+def check_kind(kind: str) -> Any:
+    """Refuse a kind that there is not; return faiss."""
+    if kind not in KINDS:
+        raise Mistake(f"--approximate is {kind!r}; choose one of {', '.join(KINDS)}.")
+    return faiss_here()
+
+
+def built(rows: np.ndarray, kind: str, tell: Any = None) -> tuple[np.ndarray, str]:
+    """Return what faiss needs to search the rows, as bytes, and a sentence on how good it is."""
+    faiss = check_kind(kind)
+    index = new_index(faiss, kind, rows)
+    for start in range(0, len(rows), AT_ONCE):
+        index.add(np.ascontiguousarray(rows[start : start + AT_ONCE], np.float32))
+        if tell is not None:
+            tell(f"building {kind}", min(1.0, (start + AT_ONCE) / len(rows)))
+    reached = tuned(index, kind, rows)
+    words = f"{kind}: finds {100 * reached:.1f} % of the exact {NEAREST} nearest, measured on rows moved a little"
+    return faiss.serialize_index(index), words
+
+
+def new_index(faiss: Any, kind: str, rows: np.ndarray) -> Any:
+    """Return an index without rows; the centres of ivf come from a sample."""
+    dim, half, dot = rows.shape[1], faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT
+    if kind == "hnsw":
+        index = faiss.IndexHNSWSQ(dim, half, LINKS, dot)
+        index.hnsw.efConstruction = WIDTH_OF_BUILDING
+        return index
+    centres = max(1, min(round(4 * math.sqrt(len(rows))), len(rows) // ROWS_FOR_A_CENTRE))
+    index = faiss.IndexIVFScalarQuantizer(faiss.IndexFlatIP(dim), dim, centres, half, dot)
+    index.by_residual = False  # else the product of a row would be that of its rounded distance from a centre
+    index.cp.min_points_per_centroid = 1  # it warns of small sets, which are fine
+    index.train(sample(rows, ROWS_FOR_A_CENTRE * centres))
+    return index
+
+
+def tuned(index: Any, kind: str, rows: np.ndarray) -> float:
+    """Let a search look further until it finds enough; return the share that it finds."""
+    queries = moved(sample(rows, SAMPLE))
+    k = min(NEAREST, len(rows))
+    exact = top_k(Rows(torch.from_numpy(queries)), Rows(torch.from_numpy(np.asarray(rows))), k).similarity.numpy()
+    most = index.nlist if kind == "ivf" else 1024
+    looked_at = 1 if kind == "ivf" else 16
+    while True:
+        if kind == "ivf":
+            index.nprobe = min(looked_at, most)
+        else:
+            index.hnsw.efSearch = looked_at
+        found = index.search(queries, k)[0]
+        reached = float((found >= exact[:, -1:] - ROUNDING).mean())
+        if reached >= TARGET or looked_at >= most:
+            return reached
+        looked_at *= 2
+
+
+def sample(rows: np.ndarray, count: int) -> np.ndarray:
+    """Return some of the rows in float32, the same ones every time."""
+    numbers = np.random.default_rng(0).permutation(len(rows))[:count]
+    return np.asarray(rows[np.sort(numbers)], np.float32)
+
+
+def moved(rows: np.ndarray) -> np.ndarray:
+    """Return rows of length 1 beside the given ones."""
+    noise = np.random.default_rng(1).normal(size=rows.shape)
+    found = rows + MOVED * noise / np.linalg.norm(noise, axis=1, keepdims=True)
+    return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32)
+
+
+def opened(stored: np.ndarray, path: Path) -> Any:
+    """Return what searches, from its bytes."""
+    faiss = faiss_here()
+    try:
+        return faiss.deserialize_index(np.asarray(stored))
+    except RuntimeError as wrong:
+        reason = " ".join(str(wrong).split())[-200:]
+        raise Mistake(
+            f"{path} has an approximate part that faiss {faiss.__version__} cannot read ({reason})."
+        ) from None

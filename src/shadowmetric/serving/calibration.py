@@ -1,0 +1,103 @@
+"""What cosine means "the same": measured on the test images of a run, which training never saw.
+
+Every pair of test images is counted by its cosine (`evaluation/verification.py`), those of one class and those of two
+apart. From the two histograms a table of some hundred cosines is made, `device/threshold.py`: what each accepts, and
+how likely a pair near it is of one class. That share is made to rise with the cosine (isotonic regression), and it
+supposes that both kinds of pairs are equally frequent: who compares strangers mostly must expect less.
+
+The table is kept in the run's folder as calibration.json; another model of the run has one of its own.
+
+Memory: the embeddings, and the histograms (see there).
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shadowmetric.data.loading import batches_in_order
+from shadowmetric.device.threshold import Calibration, calibration_from
+from shadowmetric.evaluation.verification import BINS, lower_edge, pair_histograms
+from shadowmetric.mistakes import Mistake
+from shadowmetric.serving.model import Model
+from shadowmetric.training.files import write_json
+from shadowmetric.training.run import Run
+from shadowmetric.training.trained import parts_of
+
+KNOTS = 400  # rates of false accepts in the table, and half as many of true accepts
+BATCH = 64
+Tell = Callable[[str, float], None]
+
+
+def calibrate(run: Run, model: Model, *, data_root: Path | None = None, tell: Tell | None = None) -> Calibration:
+    """Return the calibration of a model of a run: the one in the run's folder if it is of this model, else measured."""
+    file = run.folder / "calibration.json"
+    if file.exists():
+        try:
+            kept = calibration_from(json.loads(file.read_text(encoding="utf-8")), str(file))
+        except (OSError, ValueError) as wrong:
+            raise wrong if isinstance(wrong, Mistake) else Mistake(f"{file} cannot be read ({wrong}).") from None
+        if kept.fingerprint == model.about.fingerprint:
+            return kept
+    found = measure(run, model, data_root, tell)
+    if not model.about.fingerprint.count("-"):  # that of the run itself
+        write_json(file, found.plain())
+    return found
+
+
+def measure(run: Run, model: Model, data_root: Path | None = None, tell: Tell | None = None) -> Calibration:
+    """Embed the test images of a run and count their pairs."""
+    parts = parts_of(run, data_root=data_root, report=tell)
+    split = parts.dataset.test
+    rows = torch.empty(len(split), model.about.dim)
+    done = 0
+    for images, *_ in batches_in_order(split, parts.shape, BATCH, 0):
+        rows[done : done + len(images)] = torch.from_numpy(model.embed(images.numpy()))
+        done += len(images)
+        if tell is not None:
+            tell("embedding the test images", done / len(split))
+    genuine, impostor = pair_histograms(rows, torch.from_numpy(split.labels))
+    if not int(genuine.sum()) or not int(impostor.sum()):
+        raise Mistake(
+            f"{run.folder}: the {len(split)} test images of {parts.dataset.name} have no pairs of one class, or none "
+            "of two; a threshold needs both."
+        )
+    pictures = f"{len(split):,} test images of {len(np.unique(split.labels)):,} classes of {parts.dataset.name}"
+    return table_of(genuine, impostor, model.about.fingerprint, pictures)
+
+
+def table_of(genuine: Tensor, impostor: Tensor, fingerprint: str, pictures: str) -> Calibration:
+    """Return the table of two histograms."""
+    from scipy.optimize import isotonic_regression
+
+    same, other = (counts.flip(0).cumsum(0).flip(0).numpy() for counts in (genuine, impostor))  # at or above each bin
+    knots = chosen_bins(same, other)
+    accepted = same[knots] / same[0]
+    false = other[knots] / other[0]
+    # from each knot to the next, with half a pair more of each kind, since no number of pairs makes anybody certain
+    alike, apart = ((-np.diff(counts[knots], append=0) + 0.5) / counts[0] for counts in (same, other))
+    rising = isotonic_regression(alike / (alike + apart), weights=alike + apart).x
+    return Calibration(
+        fingerprint,
+        pictures,
+        int(same[0]),
+        int(other[0]),
+        tuple(round(lower_edge(int(knot)), 7) for knot in knots),
+        tuple(false.tolist()),
+        tuple(accepted.tolist()),
+        tuple(rising.round(6).tolist()),
+    )
+
+
+def chosen_bins(same: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return the bins of the table: rates of false accepts in equal ratios, of true ones in equal steps, ends."""
+    rates = np.geomspace(1 / other[0], 1, KNOTS)
+    shares = np.linspace(0, 1, KNOTS // 2)
+    # counts fall with the bin, so the first bin at or below a count is found from the other end
+    by_rate = len(other) - np.searchsorted(other[::-1], rates * other[0] * (1 + 1e-12), side="right")
+    by_share = len(same) - np.searchsorted(same[::-1], shares * same[0], side="right")
+    ends = [0, len(other) - np.searchsorted(other[::-1], 0, side="right")]
+    return np.unique(np.concatenate([by_rate, by_share, ends]).clip(0, BINS - 1))

@@ -1,0 +1,225 @@
+"""Make an index of pictures, or bring one up to date.
+
+    1  list the pictures; take the SHA-256 of each file
+    2  a picture whose bytes are known, from the index that is there or from an indexing that was stopped, keeps its
+       row, wherever it has moved; the others are embedded
+    3  write the new index, which takes the old one's place at once
+
+A kill leaves the old index. What was embedded until then is in a file beside it, `.NAME.part`, an index too, and is
+used by the next call; it is written every half minute, and when Ctrl-C is pressed. Rows of another model are not used.
+
+Pictures that cannot be read are named and left out, and tried again by the next call.
+
+Memory: (pictures, dim) float16, and what `embedding.py` says.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from shadowmetric.device.entries import About
+from shadowmetric.device.index_file import Contents, read_index, write_index
+from shadowmetric.mistakes import Mistake
+from shadowmetric.serving.embedding import BATCH, digests_of, embed_pictures
+from shadowmetric.serving.listing import Listed, Listing
+from shadowmetric.serving.model import Model, places_of
+
+PART_EVERY = 30.0  # seconds
+Tell = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """What an indexing did."""
+
+    pictures: int
+    added: int
+    changed: int  # other bytes at a known path
+    removed: int
+    unchanged: int
+    embedded: int  # the others' bytes were known
+    broken: list[str]  # a sentence for each picture that was left out
+    notes: list[str]
+    approximate: str  # kind and quality, or nothing
+
+
+class Known:
+    """Rows by the SHA-256 of the file that they are of."""
+
+    def __init__(self, dim: int):
+        self.number: dict[bytes, int] = {}
+        self.rows = np.empty((1024, dim), np.float16)  # twice as many when it is full
+
+    def __contains__(self, digest: bytes) -> bool:
+        return digest in self.number
+
+    def learn(self, digests: Iterable[bytes], rows: np.ndarray) -> None:
+        """Keep rows that are new."""
+        for digest, row in zip(digests, rows, strict=True):
+            if (number := self.number.setdefault(digest, len(self.number))) == len(self.rows):
+                self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
+            self.rows[number] = row
+
+    def rows_of(self, digests: Iterable[bytes]) -> np.ndarray:
+        """Return known rows, in the order asked for."""
+        return self.rows[[self.number[digest] for digest in digests]]
+
+
+def build_index(
+    model: Model,
+    listing: Listing,
+    out: Path,
+    *,
+    approximate: str | None = None,
+    batch: int = BATCH,
+    tell: Tell | None = None,
+) -> Indexed:
+    """Make or renew the index `out`."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(out.with_name(f".{out.name}.lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise Mistake(f"another process is indexing into {out}; wait for it, or name another --out.") from None
+    with lock:
+        return _build(model, listing, out, approximate, batch, tell or (lambda *_: None))
+
+
+def _build(model: Model, listing: Listing, out: Path, approximate: str | None, batch: int, tell: Tell) -> Indexed:
+    if approximate is not None:
+        from shadowmetric.serving.approximate import check_kind
+
+        check_kind(approximate)  # before the work
+    about = replace(model.about, root=str(listing.root), model=places_of(model.about, out))
+    part = out.with_name(f".{out.name}.part")
+    known, before, notes = what_is_known(about, out, part)
+    broken: list[str] = []
+    digests = take_digests(listing, broken, tell)
+    todo = {digest: listed for listed, digest in reversed(digests.items()) if digest not in known}  # one of each
+    embedded = embed_missing(model, listing.root, list(todo.values())[::-1], known, batch, broken, about, part, tell)
+    found = [(listed, digest) for listed, digest in (digests | embedded).items() if digest in known]
+    broken += [
+        f"{listed.path} has the bytes of a picture that cannot be read."
+        for listed, digest in digests.items()
+        if digest not in known and listed not in embedded and todo[digest] != listed
+    ]
+    if not found:
+        raise Mistake(f"none of the {len(listing.pictures):,} pictures can be read; the first: {broken[0]}")
+    contents = assembled(sorted(found), known)
+    counted = changes(before, found)
+    if approximate is not None:
+        from shadowmetric.serving.approximate import built
+
+        stored, words = built(contents.rows, approximate, tell)
+        contents = replace(contents, approximate=stored, approximate_words=words)
+    write_index(out, about, contents)
+    part.unlink(missing_ok=True)
+    return Indexed(
+        pictures=len(contents),
+        **counted,
+        embedded=len(embedded),
+        broken=sorted(broken),
+        notes=[*listing.notes, *notes],
+        approximate=contents.approximate_words,
+    )
+
+
+def what_is_known(about: About, out: Path, part: Path) -> tuple[Known, dict[str, bytes], list[str]]:
+    """Return the rows that need not be made again, the digests of the old index by path, and sentences on it."""
+    known, before, notes = Known(about.dim), {}, []
+    if out.exists():
+        old, contents = read_index(out)
+        before = dict(zip(contents.paths, map(bytes, contents.hashes), strict=True))
+        if old.root != about.root:
+            notes.append(f"The index was of {old.root}; now it is of {about.root}.")
+        if same_rows(old, about):
+            known.learn(map(bytes, contents.hashes), contents.rows)
+        else:
+            notes.append("The index was of another model: every picture is embedded again.")
+    if part.exists():
+        try:
+            old, contents = read_index(part)
+        except Mistake:
+            part.unlink()  # it is ours alone, and all of it can be made again
+        else:
+            if same_rows(old, about):
+                known.learn(map(bytes, contents.hashes), contents.rows)
+    return known, before, notes
+
+
+def same_rows(old: About, new: About) -> bool:
+    """Return whether two models give the same rows."""
+    return (old.fingerprint, old.dim, old.shape) == (new.fingerprint, new.dim, new.shape)
+
+
+def take_digests(listing: Listing, broken: list[str], tell: Tell) -> dict[Listed, bytes]:
+    """Return the SHA-256 of each file."""
+    digests, total = {}, len(listing.pictures)
+    for listed, digest in digests_of(listing.root, listing.pictures, broken=broken):
+        digests[listed] = digest
+        tell("comparing files", len(digests) / total)
+    return digests
+
+
+def embed_missing(
+    model: Model,
+    root: Path,
+    pictures: list[Listed],
+    known: Known,
+    batch: int,
+    broken: list[str],
+    about: About,
+    part: Path,
+    tell: Tell,
+) -> dict[Listed, bytes]:
+    """Learn the rows of pictures, and keep them beside the index now and then; return what was embedded."""
+    made: dict[Listed, bytes] = {}
+    written = time.monotonic()
+    try:
+        for some in embed_pictures(model, root, pictures, batch=batch, broken=broken):
+            known.learn((one.digest for one in some), np.stack([one.row for one in some]))
+            made.update((one.listed, one.digest) for one in some)
+            tell("embedding", len(made) / len(pictures))
+            if time.monotonic() - written > PART_EVERY:
+                write_part(part, about, made, known)
+                written = time.monotonic()
+    except KeyboardInterrupt:
+        write_part(part, about, made, known)
+        raise
+    return made
+
+
+def write_part(part: Path, about: About, made: dict[Listed, bytes], known: Known) -> None:
+    """Write what is embedded so far."""
+    if made:
+        write_index(part, about, assembled(sorted(made.items()), known))
+
+
+def assembled(found: list[tuple[Listed, bytes]], known: Known) -> Contents:
+    """Return the arrays of an index."""
+    classes = tuple(sorted({listed.label for listed, _ in found if listed.label is not None}))
+    number: dict[str | None, int] = {None: -1} | {name: place for place, name in enumerate(classes)}
+    return Contents(
+        known.rows_of(digest for _, digest in found),
+        np.array([number[listed.label] for listed, _ in found], np.int32),
+        np.frombuffer(b"".join(digest for _, digest in found), np.uint8).reshape(-1, 32),
+        [listed.path for listed, _ in found],
+        classes,
+    )
+
+
+def changes(before: dict[str, bytes], found: list[tuple[Listed, bytes]]) -> dict[str, int]:
+    """Count what differs from the old index."""
+    now = {listed.path: digest for listed, digest in found}
+    kept = before.keys() & now.keys()
+    unchanged = sum(before[path] == now[path] for path in kept)
+    return {
+        "added": len(now) - len(kept),
+        "changed": len(kept) - unchanged,
+        "removed": len(before) - len(kept),
+        "unchanged": unchanged,
+    }
