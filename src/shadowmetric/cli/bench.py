@@ -1,6 +1,7 @@
 """`shadowmetric bench`: the losses beside the peers; `bench evaluation`: the evaluation beside them; `bench training`:
 `train` beside a bare loop; `bench step`: a training step in micro-batches beside plain ones;
-`bench memory`: bytes as promised beside bytes as taken; `bench scale`: a step on many ranks, computed and measured."""
+`bench memory`: bytes as promised beside bytes as taken; `bench scale`: a step on many ranks, computed and measured;
+`bench search`: searching an index beside plain faiss."""
 
 from cyclopts import App
 
@@ -8,6 +9,7 @@ from shadowmetric.cli.bench_evaluation import evaluation
 from shadowmetric.cli.bench_losses import losses
 from shadowmetric.cli.bench_memory import memory
 from shadowmetric.cli.bench_scale import scale
+from shadowmetric.cli.bench_search import search
 from shadowmetric.cli.bench_step import step
 from shadowmetric.cli.bench_training import training
 
@@ -18,3 +20,4 @@ bench.command(memory)
 bench.command(training)
 bench.command(step)
 bench.command(scale)
+bench.command(search)

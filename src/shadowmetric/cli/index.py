@@ -2,12 +2,17 @@
 
 import os
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from shadowmetric.mistakes import Interrupted, Mistake
+
+if TYPE_CHECKING:
+    from shadowmetric.serving.listing import Listing
+    from shadowmetric.serving.model import Model
 
 USAGE = "Usage: shadowmetric index RUN FOLDER|TABLE.csv [OPTIONS]"
 EXAMPLES = """\
@@ -21,6 +26,7 @@ Examples:
     shadowmetric index runs/birds photos --to 'postgresql://me@localhost/shop?table=birds'
 """
 ENDING = ".shadowmx"
+Tell = Callable[[str, float], None]
 
 
 def index(
@@ -60,30 +66,38 @@ def index(
     if run is None or pictures is None:
         raise Mistake("give a run and a folder: `shadowmetric index RUN FOLDER`.")
     check(out, to, approximate, batch)
-    place = out or Path(pictures.resolve().stem + ENDING)
     try:
         with Bar() as bar:
             bar("listing pictures", 0.0)
             listing = list_pictures(pictures)
             model = open_model(run)
             if to is not None:
-                from shadowmetric.serving.filling import fill_store
-
-                filled = fill_store(model, listing, to, tell=bar, batch=batch)
+                say = filled(model, listing, to, batch, bar)
             else:
-                from shadowmetric.serving.indexing import build_index
-
-                made = build_index(model, listing, place, approximate=approximate, batch=batch, tell=bar)
+                say = indexed(model, listing, out or Path(pictures.resolve().stem + ENDING), approximate, batch, bar)
     except KeyboardInterrupt:
         raise Interrupted(again(run, pictures, out, to, approximate)) from None
-    if to is not None:
-        from shadowmetric.cli.index_words import say_filled
+    say()
 
-        say_filled(filled, listing.notes, to)
-    else:
-        from shadowmetric.cli.index_words import say_indexed
 
-        say_indexed(made, place)
+def indexed(
+    model: "Model", listing: "Listing", place: Path, approximate: str | None, batch: int, tell: Tell
+) -> Callable[[], None]:
+    """Write the index; return what says what was done, once the bar is gone."""
+    from shadowmetric.cli.index_words import say_indexed
+    from shadowmetric.serving.indexing import build_index
+
+    made = build_index(model, listing, place, approximate=approximate, batch=batch, tell=tell)
+    return lambda: say_indexed(made, place)
+
+
+def filled(model: "Model", listing: "Listing", to: str, batch: int, tell: Tell) -> Callable[[], None]:
+    """Fill a vector store; return what says what was done."""
+    from shadowmetric.cli.index_words import say_filled
+    from shadowmetric.serving.filling import fill_store
+
+    made = fill_store(model, listing, to, tell=tell, batch=batch)
+    return lambda: say_filled(made, listing.notes, to)
 
 
 def check(out: Path | None, to: str | None, approximate: str | None, batch: int) -> None:

@@ -67,12 +67,17 @@ def new_index(faiss: Any, kind: str, rows: np.ndarray) -> Any:
         index = faiss.IndexHNSWSQ(dim, half, LINKS, dot)
         index.hnsw.efConstruction = WIDTH_OF_BUILDING
         return index
-    centres = max(1, min(round(4 * math.sqrt(len(rows))), len(rows) // ROWS_FOR_A_CENTRE))
+    centres = centres_for(len(rows))
     index = faiss.IndexIVFScalarQuantizer(faiss.IndexFlatIP(dim), dim, centres, half, dot)
     index.by_residual = False  # else the product of a row would be that of its rounded distance from a centre
     index.cp.min_points_per_centroid = 1  # it warns of small sets, which are fine
     index.train(sample(rows, ROWS_FOR_A_CENTRE * centres))
     return index
+
+
+def centres_for(rows: int) -> int:
+    """Return how many groups ivf makes of so many rows."""
+    return max(1, min(round(4 * math.sqrt(rows)), rows // ROWS_FOR_A_CENTRE))
 
 
 def tuned(index: Any, kind: str, rows: np.ndarray) -> float:
