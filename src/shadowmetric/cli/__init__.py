@@ -47,7 +47,19 @@ def command_line(config: Path | None = None):
 
     from cyclopts import App
 
-    from shadowmetric.cli import compare, doctor, evaluate, index, report, reproduce, search, train, verify
+    from shadowmetric.cli import (
+        compare,
+        doctor,
+        evaluate,
+        export,
+        index,
+        report,
+        reproduce,
+        search,
+        serve,
+        train,
+        verify,
+    )
     from shadowmetric.cli.bench import bench
     from shadowmetric.cli.config import config_reader
     from shadowmetric.cli.data import data
@@ -67,7 +79,9 @@ def command_line(config: Path | None = None):
     app.command(reproduce.reproduce, usage=reproduce.USAGE, help_epilogue=reproduce.EXAMPLES)
     app.command(report.report, usage=report.USAGE, help_epilogue=report.EXAMPLES)
     app.command(train.train, usage=train.USAGE, help_epilogue=train.EXAMPLES)
+    app.command(export.export, usage=export.USAGE, help_epilogue=export.EXAMPLES)
     app.command(index.index, usage=index.USAGE, help_epilogue=index.EXAMPLES)
     app.command(search.search, usage=search.USAGE, help_epilogue=search.EXAMPLES)
+    app.command(serve.serve, usage=serve.USAGE, help_epilogue=serve.EXAMPLES)
     app.command(verify.verify, usage=verify.USAGE, help_epilogue=verify.EXAMPLES)
     return app

@@ -54,7 +54,7 @@ def search(
         Show small pictures in the terminal. Default: if it has the colours.
     """
     from shadowmetric.evaluation.progress import Bar
-    from shadowmetric.serving.gallery import is_store, open_gallery
+    from shadowmetric.serving.gallery import file_of, open_gallery
     from shadowmetric.serving.model import model_of
     from shadowmetric.serving.searching import search as find
 
@@ -68,7 +68,7 @@ def search(
     with Bar() as bar:
         bar("opening the index", 0.0)
         gallery = open_gallery(index)
-        embedder = model_of(gallery.about, None if is_store(index) else Path(index), model)
+        embedder = model_of(gallery.about, file_of(index), model)
         answers = []
         for answer in find(gallery, embedder, pictures, top, label=label, broken=broken):
             answers.append(answer)

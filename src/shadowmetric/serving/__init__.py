@@ -1,1 +1,87 @@
-"""From a run to its use: export, index, search, verify, serve."""
+"""From a run to its use: export, index, search, verify, serve. The commands of the same names call what these call.
+
+    from shadowmetric import serving
+
+    serving.export("runs/birds")                                  # ONNX files, and what they lost
+    serving.index("runs/birds", "photos", "photos.shadowmx")
+    serving.search("photos.shadowmx", ["photo.jpg"])[0].hits
+    serving.verify("runs/birds", "one.jpg", "other.jpg").same
+    serving.serve("photos.shadowmx")                              # until Ctrl-C
+
+`tell`, where there is one, hears what is being done and the share of it that is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shadowmetric.device.threshold import Decision
+    from shadowmetric.serving.exporting import Exported
+    from shadowmetric.serving.filling import Filled
+    from shadowmetric.serving.indexing import Indexed
+    from shadowmetric.serving.searching import Answer
+
+Place = str | Path
+Tell = Callable[[str, float], None]
+
+
+def export(run: Place, out: Place | None = None, **settings: Any) -> Exported:
+    """Write ONNX files of a run; settings are those of `exporting.export`: int8, limit, accept, images, tell."""
+    from shadowmetric.serving.exporting import export as write
+    from shadowmetric.training.run import Run
+
+    return write(Run(Path(run)), None if out is None else Path(out), **settings)
+
+
+def index(
+    run: Place,
+    pictures: Place,
+    out: Place,
+    *,
+    approximate: str | None = None,
+    batch: int = 32,
+    tell: Tell | None = None,
+) -> Indexed | Filled:
+    """Embed the pictures of a folder or a table into a file, or into a vector store if `out` is an address of one."""
+    from shadowmetric.serving.gallery import is_store
+    from shadowmetric.serving.listing import list_pictures
+    from shadowmetric.serving.model import open_model
+
+    listing, model = list_pictures(Path(pictures)), open_model(Path(run))
+    if is_store(str(out)):
+        from shadowmetric.serving.filling import fill_store
+
+        return fill_store(model, listing, str(out), tell=tell, batch=batch)
+    from shadowmetric.serving.indexing import build_index
+
+    return build_index(model, listing, Path(out), approximate=approximate, batch=batch, tell=tell)
+
+
+def search(
+    index: Place, pictures: Sequence[Place], k: int = 10, *, label: str | None = None, model: Place | None = None
+) -> list[Answer]:
+    """Return the k most similar indexed pictures of each; label: of one class; model: if it is not where it was."""
+    from shadowmetric.serving.gallery import file_of, open_gallery
+    from shadowmetric.serving.model import model_of
+    from shadowmetric.serving.searching import search as find
+
+    gallery = open_gallery(str(index))
+    try:
+        embedder = model_of(gallery.about, file_of(str(index)), None if model is None else Path(model))
+        return list(find(gallery, embedder, [Path(picture) for picture in pictures], k, label=label))
+    finally:
+        gallery.close()
+
+
+def verify(run: Place, first: Place, second: Place, rate: float = 0.01, *, tell: Tell | None = None) -> Decision:
+    """Return whether two pictures show the same, at the threshold that takes at most so many pairs of two for one."""
+    from shadowmetric.serving.calibration import calibrate
+    from shadowmetric.serving.model import open_model
+    from shadowmetric.serving.verifying import verify as decide
+    from shadowmetric.training.run import Run
+
+    model = open_model(Path(run))
+    return decide(model, calibrate(Run(Path(run)), model, tell=tell), Path(first), Path(second), rate)

@@ -18,14 +18,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shadowmetric.data.loading import batches_in_order
 from shadowmetric.device.threshold import Calibration, calibration_from
 from shadowmetric.evaluation.verification import BINS, lower_edge, pair_histograms
 from shadowmetric.mistakes import Mistake
 from shadowmetric.serving.model import Model
+from shadowmetric.serving.squares import dataset_of, squares_of
 from shadowmetric.training.files import write_json
 from shadowmetric.training.run import Run
-from shadowmetric.training.trained import parts_of
 
 KNOTS = 400  # rates of false accepts in the table, and half as many of true accepts
 BATCH = 64
@@ -50,22 +49,21 @@ def calibrate(run: Run, model: Model, *, data_root: Path | None = None, tell: Te
 
 def measure(run: Run, model: Model, data_root: Path | None = None, tell: Tell | None = None) -> Calibration:
     """Embed the test images of a run and count their pairs."""
-    parts = parts_of(run, data_root=data_root, report=tell)
-    split = parts.dataset.test
-    rows = torch.empty(len(split), model.about.dim)
-    done = 0
-    for images, *_ in batches_in_order(split, parts.shape, BATCH, 0):
-        rows[done : done + len(images)] = torch.from_numpy(model.embed(images.numpy()))
-        done += len(images)
+    dataset, skip = dataset_of(run, data_root), run.settings().broken == "skip"
+    rows, numbers = [np.empty((0, model.about.dim), np.float32)], []
+    for some, squares in squares_of(dataset.test.images, model.about.shape, BATCH, skip_broken=skip):
+        rows.append(model.embed(squares))
+        numbers += some
         if tell is not None:
-            tell("embedding the test images", done / len(split))
-    genuine, impostor = pair_histograms(rows, torch.from_numpy(split.labels))
+            tell("embedding the test images", some[-1] / len(dataset.test))
+    labels = dataset.test.labels[numbers]
+    genuine, impostor = pair_histograms(torch.from_numpy(np.concatenate(rows)), torch.from_numpy(labels))
     if not int(genuine.sum()) or not int(impostor.sum()):
         raise Mistake(
-            f"{run.folder}: the {len(split)} test images of {parts.dataset.name} have no pairs of one class, or none "
-            "of two; a threshold needs both."
+            f"{run.folder}: the {len(labels)} test images of {dataset.name} have no pairs of one class, or none of "
+            "two; a threshold needs both."
         )
-    pictures = f"{len(split):,} test images of {len(np.unique(split.labels)):,} classes of {parts.dataset.name}"
+    pictures = f"{len(labels):,} test images of {len(np.unique(labels)):,} classes of {dataset.name}"
     return table_of(genuine, impostor, model.about.fingerprint, pictures)
 
 

@@ -16,6 +16,8 @@ import torch
 
 from shadowmetric.device.entries import About, Entry, Hit, key_of
 from shadowmetric.device.index_file import read_index
+from shadowmetric.device.search import numbers_of
+from shadowmetric.device.search import unknown_class as unknown_class
 from shadowmetric.mistakes import Mistake
 from shadowmetric.ops.rows import Rows
 from shadowmetric.ops.top_k import top_k
@@ -50,9 +52,13 @@ class FileGallery:
         if label is None and self.faiss is not None:
             similarity, number = self.faiss.search(np.ascontiguousarray(rows, np.float32), k)
         else:
-            similarity, number = self.exact(rows, k, None if label is None else self.numbers_of(label))
+            similarity, number = self.exact(rows, k, None if label is None else numbers_of(self.contents, label))
         return [
-            [Hit(self.contents.entry(place), float(value)) for value, place in zip(*found, strict=True) if place >= 0]
+            [
+                Hit(self.contents.entry(place), min(value, 1.0))
+                for value, place in zip(*found, strict=True)
+                if place >= 0
+            ]
             for found in zip(similarity.tolist(), number.tolist(), strict=True)
         ]
 
@@ -71,12 +77,6 @@ class FileGallery:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             return torch.from_numpy(self.contents.rows)
-
-    def numbers_of(self, label: str) -> np.ndarray:
-        """Return the rows of a class."""
-        if label not in self.contents.classes:
-            raise unknown_class(label, self.contents.classes)
-        return np.flatnonzero(self.contents.labels == self.contents.classes.index(label))
 
     def entry(self, key: str) -> Entry | None:
         """Return the picture with this key, if there is one."""
@@ -108,11 +108,3 @@ def check_rows(rows: np.ndarray, dim: int, k: int) -> None:
         raise ValueError(f"rows have shape {rows.shape}; give (queries, {dim}) as the index has.")
     if k < 1:
         raise Mistake(f"{k} neighbours were asked for; ask for 1 or more.")
-
-
-def unknown_class(label: str, classes: tuple[str, ...] | list[str]) -> Mistake:
-    """Return the refusal of a class that no picture has."""
-    import difflib
-
-    near = difflib.get_close_matches(label, classes, n=3, cutoff=0.4) or list(classes[:3])
-    return Mistake(f"no picture has the class {label!r}; there are {len(classes):,}, such as {', '.join(near)}.")

@@ -57,6 +57,11 @@ def is_store(place: str) -> bool:
     return place.startswith(STORES)
 
 
+def file_of(place: str) -> Path | None:
+    """Return the file of a gallery; None for one in a vector store."""
+    return None if is_store(place) else Path(place)
+
+
 def open_gallery(place: str) -> Gallery:
     """Return the gallery in a file, or at an address of a vector store."""
     if place.startswith(QDRANT):
