@@ -103,15 +103,16 @@ def filled(model: "Model", listing: "Listing", to: str, batch: int, tell: Tell) 
 def check(out: Path | None, to: str | None, approximate: str | None, batch: int) -> None:
     """Refuse options that make no sense, before anything is read."""
     from shadowmetric.serving.gallery import STORES, is_store
+    from shadowmetric.serving.store_address import without_secrets
 
     if batch < 1:
         raise Mistake(f"--batch is {batch}; it must be 1 or more.")
     if out is not None and out.is_dir():
         raise Mistake(f"--out {str(out)!r} is a folder; name a file, such as {str(out / ('index' + ENDING))!r}.")
-    if out is not None and is_store(str(out)):
-        raise Mistake(f"--out is a file; write into a vector store by --to {str(out)!r}.")
+    if out is not None and out.parts[:1] in [(name.rstrip("/"),) for name in STORES]:
+        raise Mistake("--out is a file; write into a vector store by --to.")
     if to is not None and not is_store(to):
-        raise Mistake(f"--to is {to!r}; give an address that begins with {' or '.join(STORES)}.")
+        raise Mistake(f"--to is {without_secrets(to)!r}; give an address that begins with {' or '.join(STORES)}.")
     if to is not None and (out is not None or approximate is not None):
         raise Mistake("--to writes into a vector store, which has a search of its own; leave --out and --approximate.")
     if approximate is not None:
@@ -121,8 +122,10 @@ def check(out: Path | None, to: str | None, approximate: str | None, batch: int)
 
 
 def again(run: Path, pictures: Path, out: Path | None, to: str | None, approximate: str | None) -> str:
-    """Return the command that goes on."""
+    """Return the command that goes on; what is secret in an address must be written again."""
+    from shadowmetric.serving.store_address import without_secrets
+
     words = ["shadowmetric", "index", os.fspath(run), os.fspath(pictures)]
-    for name, value in (("--out", out), ("--to", to), ("--approximate", approximate)):
+    for name, value in (("--out", out), ("--to", to and without_secrets(to)), ("--approximate", approximate)):
         words += [name, str(value)] if value is not None else []
     return shlex.join(words)

@@ -9,6 +9,7 @@ from rich.console import Console
 from shadowmetric.cli.screen import plain, say, screen
 from shadowmetric.serving.filling import Filled
 from shadowmetric.serving.indexing import Indexed
+from shadowmetric.serving.store_address import without_secrets
 
 NAMED = 5  # broken pictures
 
@@ -29,7 +30,7 @@ def say_filled(filled: Filled, notes: Sequence[str], to: str) -> None:
     console = screen()
     say_notes(console, notes, filled.broken)
     say(console, f"{counted(filled)}. Search it by")
-    say_next(console, to)
+    say_next(console, without_secrets(to))
 
 
 def counted(made: Indexed | Filled) -> str:

@@ -90,10 +90,18 @@ def search(
         from shadowmetric.serving.answers_page import page_of
         from shadowmetric.training.files import write_text
 
-        write_text(html, page_of(answers, gallery.about.root, f"Searched in {Path(index).name}"))
+        write_text(html, page_of(answers, gallery.about.root, f"Searched in {shown(index)}"))
         print(f"The page is {html}", file=sys.stderr if json else sys.stdout)
     gallery.close()
     end(broken, len(pictures))
+
+
+def shown(index: str) -> str:
+    """Return what to call an index."""
+    from shadowmetric.serving.gallery import is_store
+    from shadowmetric.serving.store_address import without_secrets
+
+    return without_secrets(index) if is_store(index) else Path(index).name
 
 
 def end(broken: list[str], asked: int) -> None:

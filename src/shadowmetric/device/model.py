@@ -47,7 +47,7 @@ class OnnxModel:
 
     def embed(self, squares: np.ndarray) -> np.ndarray:
         """Return the embeddings, (batch, dim) float32 of length 1, of (batch, channels, size, size) uint8."""
-        return self.session.run(None, {self.input: squares})[0]
+        return np.asarray(self.session.run(None, {self.input: squares})[0])
 
 
 def short(wrong: BaseException) -> str:

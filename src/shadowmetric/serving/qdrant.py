@@ -1,0 +1,290 @@
+"""A gallery in a collection of Qdrant: a server's, or a folder's in the client's local mode.
+
+A point's id is the picture's key as a UUID, its vector the row as float16 has it, compared by dot product (rows have
+length 1), its payload {path, label, digest}. Which model made the rows stands as JSON in the collection's metadata; in
+the one point of a second collection, NAME--about, where the server is too old for metadata (before 1.16). Paths and
+classes are kept as `store_address.to_stored` has them.
+
+Search looks at every row, as files do; with ?index=hnsw it asks the index that a server makes of itself.
+
+Local mode is for trying things out: one process at a time, all rows in memory, a transaction a point.
+
+Memory: the hits; in local mode all rows.
+"""
+
+import contextlib
+import importlib.util
+import json
+import re
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from shadowmetric.device.entries import About, Entry, Hit, about_from, key_of
+from shadowmetric.device.search import unknown_class
+from shadowmetric.mistakes import Mistake, Stopped
+from shadowmetric.serving.embedding import Embedded
+from shadowmetric.serving.file_gallery import check_rows
+from shadowmetric.serving.qdrant_opening import missing, opened
+from shadowmetric.serving.store import Known
+from shadowmetric.serving.store_address import QdrantPlace, from_stored, one_line, qdrant_place, to_stored
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient, models
+
+AT_ONCE = 1000  # keys
+MOST_CLASSES = 1_000_000
+OURS = "shadowmetric"
+BESIDE = "--about"
+KEY = re.compile(r"[0-9a-f]{32}")
+Answer = TypeVar("Answer")
+
+
+def open_qdrant(place: str) -> "QdrantGallery":
+    """Return the gallery at an address."""
+    gallery = QdrantGallery(qdrant_place(place))
+    try:
+        if gallery.found() is None:
+            raise missing(gallery.shown)
+    except BaseException:
+        gallery.close()
+        raise
+    return gallery
+
+
+class QdrantGallery:
+    """The pictures of a collection. `make`: a folder that is not there is made."""
+
+    def __init__(self, place: QdrantPlace, make: bool = False):
+        if importlib.util.find_spec("qdrant_client") is None:
+            raise Mistake("qdrant_client is not installed; run `pip install 'shadowmetric[qdrant]'`.")
+        self.place, self.shown, self.name = place, place.shown, place.collection
+        self.known_about: About | None = None
+        self.lock = contextlib.nullcontext() if place.folder is None else threading.RLock()
+        self.client = opened(place, make)
+
+    @property
+    def about(self) -> About:
+        """Return which model made the rows."""
+        assert self.known_about is not None
+        return self.known_about
+
+    def ask(self, question: Callable[["QdrantClient"], Answer]) -> Answer:
+        """Return the client's answer; a connection that broke is tried once more."""
+        from qdrant_client.common.client_exceptions import QdrantException
+        from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
+
+        with self.lock:
+            try:
+                try:
+                    return question(self.client)
+                except ResponseHandlingException:
+                    return question(self.client)
+            except UnexpectedResponse as wrong:
+                if wrong.status_code in (401, 403):
+                    raise Mistake(f"{self.shown} is not for this key; write qdrant://KEY@HOST/….") from None
+                reason = f"{wrong.status_code} {wrong.content[:200].decode(errors='replace')}"
+                raise Stopped(f"{self.shown} cannot be used: the server answered {one_line(reason)}.") from None
+            except ResponseHandlingException as wrong:
+                raise Stopped(
+                    f"{self.shown} cannot be reached ({one_line(wrong.source)}); look whether the server runs."
+                ) from None
+            except (ApiException, QdrantException, AssertionError, ValueError) as wrong:  # or it is no Qdrant
+                raise Stopped(f"{self.shown} cannot be used ({one_line(wrong)}); try again later.") from None
+
+    def found(self) -> About | None:
+        """Return which model made the points that are there; None if there are none; refuse what others wrote."""
+        if not self.ask(lambda client: client.collection_exists(self.name)):
+            return None
+        told = self.told()
+        if told is None:
+            if len(self):
+                raise Mistake(f"{self.shown} is there, but not by shadowmetric; name another collection.")
+            return None
+        self.known_about = about_from(told, self.shown)
+        return self.known_about
+
+    def told(self) -> Any:
+        """Return what the collection, or the one beside it, says of itself."""
+        found = self.ask(lambda client: client.get_collection(self.name)).config.metadata or {}
+        text, beside = found.get(OURS), self.name + BESIDE
+        if text is None and self.ask(lambda client: client.collection_exists(beside)):
+            points = self.ask(lambda client: client.retrieve(beside, [0]))
+            text = (points[0].payload or {}).get(OURS) if points else None
+        try:
+            return None if text is None else json.loads(text)
+        except (TypeError, ValueError):
+            return {}
+
+    def begin(self, about: About) -> None:
+        """Make the collection if it is not there, and say whose rows it has."""
+        from qdrant_client import models
+
+        dot, metadata = models.Distance.DOT, {OURS: json.dumps(about.plain())}
+        if self.ask(lambda client: client.collection_exists(self.name)):
+            vectors = self.ask(lambda client: client.get_collection(self.name)).config.params.vectors
+            if not isinstance(vectors, models.VectorParams) or (vectors.size, vectors.distance) != (about.dim, dot):
+                raise Mistake(
+                    f"{self.shown} is there, but not for rows of {about.dim} compared by dot product; "
+                    "name another collection."
+                )
+            self.ask(lambda client: client.update_collection(self.name, metadata=metadata))
+        else:
+            rows = models.VectorParams(size=about.dim, distance=dot, datatype=models.Datatype.FLOAT16)
+            self.ask(lambda client: client.create_collection(self.name, vectors_config=rows, metadata=metadata))
+        if self.place.folder is None:
+            keyword = models.PayloadSchemaType.KEYWORD
+            for field in ("label", "digest"):
+                self.ask(lambda client, field=field: client.create_payload_index(self.name, field, keyword))
+        if self.told() != json.loads(metadata[OURS]):
+            self.tell_beside(metadata)
+        self.known_about = about
+
+    def tell_beside(self, metadata: dict[str, str]) -> None:
+        """Say whose rows they are in a second collection."""
+        from qdrant_client import models
+
+        beside, point = self.name + BESIDE, models.PointStruct(id=0, vector={}, payload=metadata)
+        if not self.ask(lambda client: client.collection_exists(beside)):
+            self.ask(lambda client: client.create_collection(beside, vectors_config={}))
+        self.ask(lambda client: client.upsert(beside, [point], wait=True))
+
+    def __len__(self) -> int:
+        return self.ask(lambda client: client.count(self.name, exact=True)).count
+
+    def classes(self) -> dict[str, int]:
+        """Return how many pictures each class has."""
+        found = self.ask(lambda client: client.facet(self.name, "label", limit=MOST_CLASSES, exact=True))
+        return dict(sorted((from_stored(str(hit.value)), hit.count) for hit in found.hits))
+
+    def nearest(self, rows: np.ndarray, k: int, label: str | None = None) -> list[list[Hit]]:
+        """Return the k most similar pictures of each row, best first."""
+        from qdrant_client import models
+
+        check_rows(rows, self.about.dim, k)
+        some = None if label is None else matching("label", [to_stored(label)])
+        if some is not None and not self.ask(lambda client: client.count(self.name, some, exact=True)).count:
+            raise unknown_class(str(label), list(self.classes()))
+        exact = self.place.index is None and self.place.folder is None  # local mode always is
+        params = models.SearchParams(exact=True) if exact else None
+        requests = [
+            models.QueryRequest(query=row, filter=some, params=params, limit=k, with_payload=["path", "label"])
+            for row in rows.tolist()
+        ]
+        answers = self.ask(lambda client: client.query_batch_points(self.name, requests)) if requests else []
+        return [best_first(answer.points) for answer in answers]
+
+    def points(self, keys: list[str], **what: bool) -> "list[models.Record]":
+        """Return the points of keys that are there."""
+        ids = [str(uuid.UUID(key)) for key in keys if KEY.fullmatch(key)]
+        return self.ask(lambda client: client.retrieve(self.name, ids, **what)) if ids else []
+
+    def entry(self, key: str) -> Entry | None:
+        """Return the picture with this key, if there is one."""
+        found = self.points([key])
+        return entry_of(found[0].payload) if found else None
+
+    def row(self, key: str) -> np.ndarray | None:
+        """Return its embedding."""
+        found = self.points([key], with_vectors=True, with_payload=False)
+        return np.array(found[0].vector, np.float32) if found else None
+
+    def known(self, keys: list[str]) -> dict[str, Known]:
+        """Return what is there of these keys."""
+        found = [(uuid.UUID(str(point.id)).hex, point.payload or {}) for point in self.points(keys)]
+        return {key: Known(bytes.fromhex(payload["digest"]), label_of(payload)) for key, payload in found}
+
+    def rows_of(self, digests: list[bytes]) -> dict[bytes, np.ndarray]:
+        """Return rows of files with these contents, of all but those that others crowd out of one answer."""
+        some, most = matching("digest", [digest.hex() for digest in digests]), 2 * len(digests)
+        what = {"with_payload": ["digest"], "with_vectors": True}
+        points, _ = self.ask(lambda client: client.scroll(self.name, some, limit=most, **what))
+        return {bytes.fromhex((p.payload or {})["digest"]): np.array(p.vector, np.float32) for p in points}
+
+    def put(self, pictures: list[Embedded]) -> None:
+        """Write points, over older ones of the same keys."""
+        from qdrant_client import models
+
+        points = [
+            models.PointStruct(id=id_of(listed.path), vector=rounded(row), payload=payload_of(*listed, digest))
+            for listed, digest, row in pictures
+        ]
+        self.ask(lambda client: client.upsert(self.name, points, wait=True))
+
+    def relabel(self, labels: dict[str, str | None]) -> None:
+        """Give pictures that are there other classes."""
+        for label in set(labels.values()):
+            ids = chosen([key for key in labels if labels[key] == label])
+            payload = {"label": None if label is None else to_stored(label)}
+            self.ask(lambda client, payload=payload, ids=ids: client.set_payload(self.name, payload, ids, wait=True))
+
+    def keys(self) -> Iterator[str]:
+        """Yield all keys, in order."""
+        after = None
+        while True:
+            what = {"limit": AT_ONCE, "offset": after, "with_payload": False}
+            points, after = self.ask(lambda client, what=what: client.scroll(self.name, **what))
+            yield from (uuid.UUID(str(point.id)).hex for point in points)
+            if after is None:
+                return
+
+    def remove(self, keys: list[str]) -> None:
+        """Remove points."""
+        self.ask(lambda client: client.delete(self.name, chosen(keys), wait=True))
+
+    def finish(self) -> None:
+        """A server makes its index of itself."""
+
+    def close(self) -> None:
+        """Close connections and files."""
+        with self.lock:
+            self.client.close()
+
+
+def matching(field: str, values: list[str]) -> "models.Filter":
+    """Return the condition that a field has one of these values."""
+    from qdrant_client import models
+
+    return models.Filter(must=[models.FieldCondition(key=field, match=models.MatchAny(any=values))])
+
+
+def chosen(keys: list[str]) -> "models.PointIdsList":
+    """Return the points of these keys, as writing wants them."""
+    from qdrant_client import models
+
+    return models.PointIdsList(points=[str(uuid.UUID(key)) for key in keys])
+
+
+def best_first(points: "list[models.ScoredPoint]") -> list[Hit]:
+    """Return hits, those that are equally similar by path."""
+    hits = [Hit(entry_of(point.payload), float(point.score)) for point in points]
+    return sorted(hits, key=lambda hit: (-hit.similarity, hit.entry.path))
+
+
+def entry_of(payload: dict[str, Any] | None) -> Entry:
+    """Return what a point says of a picture."""
+    path = from_stored((payload or {})["path"])
+    return Entry(key_of(path), path, label_of(payload or {}))
+
+
+def label_of(payload: dict[str, Any]) -> str | None:
+    """Return the class that a point says, if it says one."""
+    return None if payload.get("label") is None else from_stored(payload["label"])
+
+
+def payload_of(path: str, label: str | None, digest: bytes) -> dict[str, str | None]:
+    """Return what a point says of a picture."""
+    return {"path": to_stored(path), "label": None if label is None else to_stored(label), "digest": digest.hex()}
+
+
+def id_of(path: str) -> str:
+    """Return the id of a picture's point."""
+    return str(uuid.UUID(key_of(path)))
+
+
+def rounded(row: np.ndarray) -> list[float]:
+    """Return a row as float16 has it."""
+    return row.astype(np.float16).tolist()

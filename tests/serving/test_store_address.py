@@ -1,0 +1,151 @@
+"""Addresses of stores: where they lead, what is refused, and that no secret is ever shown."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shadowmetric.mistakes import Mistake
+from shadowmetric.serving.store_address import from_stored, postgres_place, qdrant_place, to_stored, without_secrets
+
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize(
+    ("place", "url", "key", "collection"),
+    [
+        ("qdrant://host/birds", "http://host:6333", None, "birds"),
+        ("qdrants://host/birds", "https://host:6333", None, "birds"),
+        ("qdrant://host:80/birds", "http://host:80", None, "birds"),
+        ("qdrants://a%2Fb%40c@host.example:443/birds%20%C3%A4", "https://host.example:443", "a/b@c", "birds ä"),
+        ("qdrant://[::1]:7000/birds", "http://[::1]:7000", None, "birds"),
+    ],
+)
+def test_a_server_of_qdrant(place, url, key, collection):
+    found = qdrant_place(place)
+    assert (found.url, found.key, found.collection, found.folder) == (url, key, collection, None)
+
+
+@pytest.mark.parametrize(
+    ("place", "folder", "collection"),
+    [
+        ("qdrant:///data/store/birds", "/data/store", "birds"),
+        ("qdrant:///birds", "/", "birds"),
+        ("qdrant:///da%20ta/@home/birds", "/da ta/@home", "birds"),
+        ("qdrant://./birds", ".", "birds"),
+        ("qdrant://./store/birds", "store", "birds"),
+        ("qdrant://../store/birds", "../store", "birds"),
+    ],
+)
+def test_a_folder_of_qdrant(place, folder, collection):
+    found = qdrant_place(place)
+    assert (found.folder, found.collection, found.url, found.key) == (Path(folder), collection, None, None)
+
+
+@pytest.mark.parametrize(
+    ("place", "table", "address"),
+    [
+        ("postgresql://host/db", "shadowmetric", "postgresql://host/db"),
+        ("postgres://u:p@h:1/d?table=birds", "birds", "postgres://u:p@h:1/d"),
+        ("postgresql:///d?host=/run/pg&table=b%20c&port=5", "b c", "postgresql:///d?host=/run/pg&port=5"),
+        ("postgresql://u:a?b&table=x@h,i:2/d?sslmode=require", "shadowmetric", None),
+        ("postgresql://h/d?options=-c%20x%3Dy&index=hnsw", "shadowmetric", "postgresql://h/d?options=-c%20x%3Dy"),
+        ("postgresql://", "shadowmetric", "postgresql://"),
+    ],
+)
+def test_what_is_not_ours_goes_to_libpq_unchanged(place, table, address):
+    found = postgres_place(place)
+    assert (found.table, found.address) == (table, address or place)
+    assert found.index == ("hnsw" if "index" in place else None)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "qdrant://",
+        "qdrant://host",
+        "qdrant://host/",
+        "qdrant://host:port/birds",
+        "qdrant://host:99999/birds",
+        "qdrant:///",
+        "qdrant://./",
+        "qdrant://host/birds/more",
+        "qdrant://host/birds?table=x",
+        "qdrant://host/birds%ff",
+        "qdrant://:80/birds",
+        f"qdrant://{SECRET}@/birds",
+        f"qdrant://a/{SECRET}@host/birds",
+        f"qdrant://a/{SECRET}@host",
+        f"postgresql://u:a@{SECRET}@host/db",
+        f"postgresql://u:a/{SECRET}@host/db",
+        f"postgresql://u:{SECRET}@host/db?table=%ff",
+        f"postgresql://host/db?password={SECRET}&table=%ff",
+    ],
+)
+def test_addresses_that_cannot_be_read_are_refused(place):
+    with pytest.raises(Mistake, match="is no address of a store; write ") as said:
+        (qdrant_place if place.startswith("qdrant") else postgres_place)(place)
+    assert SECRET not in str(said.value)
+    assert (place in str(said.value)) == (SECRET not in place)
+
+
+@pytest.mark.parametrize("name", ["a%2Fb", "a%00", "a:b", "a%5Cb", "..", ".", "a*", "%22"])
+def test_names_that_are_no_collections_are_refused(name):
+    for place in (f"qdrant://{SECRET}@host/{name}", f"qdrant:///folder/{name}"):
+        with pytest.raises(Mistake, match="cannot be the name of a collection") as said:
+            qdrant_place(place)
+        assert SECRET not in str(said.value)
+
+
+@pytest.mark.parametrize("name", ["", "a%00b", "x" * 64, "%C3%A4" * 32, "back%5Cslash"])
+def test_names_that_are_no_tables_are_refused(name):
+    with pytest.raises(Mistake, match="cannot be the name of a table; give 1 to 63 bytes") as said:
+        postgres_place(f"postgresql://u:{SECRET}@host/db?table={name}")
+    assert SECRET not in str(said.value)
+
+
+def test_kinds_of_index_that_nobody_knows_are_refused():
+    for place in ("qdrant://host/birds?index=ivf", "postgresql://host/db?index=ivf"):
+        with pytest.raises(Mistake, match="'ivf' is no kind of index; there is hnsw"):
+            (qdrant_place if place.startswith("qdrant") else postgres_place)(place)
+
+
+def test_what_is_shown_has_no_secret():
+    for place in (f"postgresql://me:{SECRET}@host:5/db?table=t&password={SECRET}", f"postgresql://{SECRET}@host:5/db"):
+        assert SECRET not in postgres_place(place).shown + repr(postgres_place(place))
+        assert "postgresql://host:5/db" in postgres_place(place).shown
+    assert SECRET not in repr(qdrant_place(f"qdrant://{SECRET}@host/birds"))
+    assert qdrant_place(f"qdrant://{SECRET}@host/birds").shown == "collection 'birds' at qdrant://host:6333"
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        (f"postgresql://me:{SECRET}@host:5/db?table=t", "postgresql://…@host:5/db?table=t"),
+        (f"postgresql://me:a@/{SECRET}@host/db", "postgresql://…@host/db"),
+        (f"mysql://me:{SECRET}@host/db", "mysql://…@host/db"),
+        (
+            f"postgres://h/d?PassWord={SECRET}&table=t&sslpassword={SECRET}",
+            "postgres://h/d?PassWord=…&table=t&sslpassword=…",
+        ),
+        (f"qdrant://{SECRET}@host/birds", "qdrant://…@host/birds"),
+        ("qdrant:///data/@home/birds", "qdrant:///data/@home/birds"),
+        ("qdrant://../@home/birds", "qdrant://../@home/birds"),
+        ("pictures@home.index", "pictures@home.index"),
+    ],
+)
+def test_a_place_can_be_shown_without_its_secrets(place, shown):
+    assert without_secrets(place) == shown
+
+
+@given(st.text(st.characters(codec=None)) | st.text("\\u0dc8\0\udc80x"))
+def test_every_text_comes_back_and_is_utf8_without_nul(text):
+    stored = to_stored(text)
+    assert from_stored(stored) == text
+    assert b"\0" not in stored.encode()
+
+
+@given(st.text("abc/ äöü鳥🐦.-_%'\"{}"))
+def test_common_text_is_stored_as_it_is(text):
+    assert to_stored(text) == text
