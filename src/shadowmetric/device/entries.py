@@ -56,7 +56,7 @@ def about_from(found: Any, where: str) -> About:
         trained = {str(name): str(value) for name, value in found["trained"].items()}
         places = tuple(str(place) for place in found["model"])
         about = About(int(found["dim"]), str(found["fingerprint"]), shape, places, str(found["root"]), trained)
-    except (AttributeError, KeyError, TypeError, ValueError) as wrong:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as wrong:
         raise Mistake(f"{where} does not say which model it is of ({wrong!r}); index the pictures again.") from None
     if about.dim < 1:
         raise Mistake(f"{where} has rows of {about.dim} numbers; index the pictures again.")

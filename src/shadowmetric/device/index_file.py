@@ -125,7 +125,7 @@ def read_index(path: Path, tell: Callable[[float], None] | None = None) -> tuple
         raise Mistake(f"{path} cannot be read ({wrong.strerror}).") from None
     try:
         return checked(path, header, place, size, tell)
-    except (AttributeError, KeyError, TypeError, ValueError) as wrong:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as wrong:
         if isinstance(wrong, Mistake):
             raise
         raise damaged(path, f"its header makes no sense: {wrong!r}") from None

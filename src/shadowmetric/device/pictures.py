@@ -13,6 +13,7 @@ Memory: the decoded picture; at most `most_pixels` × 4 bytes, twice.
 """
 
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -74,7 +75,9 @@ class Shape:
         return wanted
 
 
-def open_picture(source: Path | BinaryIO, name: str | None = None, most_pixels: int = MOST_PIXELS) -> Image.Image:
+def open_picture(
+    source: Path | BinaryIO | BytesIO, name: str | None = None, most_pixels: int = MOST_PIXELS
+) -> Image.Image:
     """Return a picture, decoded and upright, in grey (L) or colour (RGB); `name` stands in the refusal."""
     name = str(source) if name is None else name
     try:
@@ -92,7 +95,7 @@ def open_picture(source: Path | BinaryIO, name: str | None = None, most_pixels: 
         raise BrokenImage(f"{name} cannot be read as a picture ({reason}).") from None
 
 
-def _open(source: Path | BinaryIO) -> Image.Image:
+def _open(source: Path | BinaryIO | BytesIO) -> Image.Image:
     if Image.MAX_IMAGE_PIXELS is not None:  # pillow refuses twice this, whatever is asked for here
         Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS, MOST_PIXELS)
     return Image.open(source)

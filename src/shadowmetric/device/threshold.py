@@ -79,7 +79,7 @@ def calibration_from(found: Any, where: str) -> Calibration:
         columns = {name: tuple(float(value) for value in found[name]) for name in COLUMNS}
         words = str(found["fingerprint"]), str(found["pictures"])
         calibration = Calibration(*words, int(found["genuine_pairs"]), int(found["impostor_pairs"]), **columns)
-    except (KeyError, TypeError, ValueError) as wrong:
+    except (KeyError, OverflowError, TypeError, ValueError) as wrong:
         raise Mistake(f"{where} is no calibration ({wrong!r}); remove it, and it is measured again.") from None
     if len({len(values) for values in columns.values()}) != 1 or not calibration.cosines:
         raise Mistake(f"{where} has columns of different lengths; remove it, and it is measured again.")

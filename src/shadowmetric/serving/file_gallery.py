@@ -49,6 +49,7 @@ class FileGallery:
     def nearest(self, rows: np.ndarray, k: int, label: str | None = None) -> list[list[Hit]]:
         """Return the k most similar pictures of each row, best first."""
         check_rows(rows, self.about.dim, k)
+        k = min(k, max(1, len(self)))  # faiss makes room for all that is asked for
         if label is None and self.faiss is not None:
             similarity, number = self.faiss.search(np.ascontiguousarray(rows, np.float32), k)
         else:

@@ -26,7 +26,7 @@ from shadowmetric.device.index_file import Contents, read_index, write_index
 from shadowmetric.mistakes import Mistake
 from shadowmetric.serving.embedding import BATCH, digests_of, embed_pictures
 from shadowmetric.serving.listing import Listed, Listing
-from shadowmetric.serving.model import Model, places_of
+from shadowmetric.serving.model import Model, places_of, same_rows
 
 PART_EVERY = 30.0  # seconds
 Tell = Callable[[str, float], None]
@@ -82,10 +82,10 @@ def build_index(
     out.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(out.with_name(f".{out.name}.lock"))
     try:
-        lock.acquire(timeout=0)
+        held = lock.acquire(timeout=0)
     except Timeout:
         raise Mistake(f"another process is indexing into {out}; wait for it, or name another --out.") from None
-    with lock:
+    with held:  # not `with lock`, which would take it twice and give it back once
         return _build(model, listing, out, approximate, batch, tell or (lambda *_: None))
 
 
@@ -149,11 +149,6 @@ def what_is_known(about: About, out: Path, part: Path) -> tuple[Known, dict[str,
             if same_rows(old, about):
                 known.learn(map(bytes, contents.hashes), contents.rows)
     return known, before, notes
-
-
-def same_rows(old: About, new: About) -> bool:
-    """Return whether two models give the same rows."""
-    return (old.fingerprint, old.dim, old.shape) == (new.fingerprint, new.dim, new.shape)
 
 
 def take_digests(listing: Listing, broken: list[str], tell: Tell) -> dict[Listed, bytes]:

@@ -63,7 +63,7 @@ def list_folder(folder: Path) -> Listing:
                 continue
             if file.suffix.lower() not in PICTURES:
                 others += 1
-            elif file.is_symlink() and not file.resolve().is_relative_to(root):
+            elif file.is_symlink() and not Path(os.path.realpath(file)).is_relative_to(root):  # no loops
                 links += 1
             elif file.is_file():  # no pipes and devices
                 found.append(listed(file.relative_to(root).parts, parted))
@@ -85,7 +85,7 @@ def list_table(table: Path) -> Listing:
     outside = [file for file in files if not file.is_relative_to(folder)]
     root = Path(os.path.commonpath([folder, *(file.parent for file in outside)]))
     found: dict[str, Listed] = {}
-    missing = [file for file in files if not file.is_file()]
+    missing = [file for file in files if not os.path.isfile(file)]  # is_file() fails if a name is too long
     if missing:
         raise Mistake(
             f"{table}: {len(missing):,} of {len(files):,} files are not there, the first is {missing[0]}; "

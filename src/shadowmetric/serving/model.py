@@ -12,7 +12,7 @@ import os
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from shadowmetric.device.entries import About
 from shadowmetric.device.pictures import Shape
 from shadowmetric.mistakes import Mistake
 from shadowmetric.training.run import Run
+
+if TYPE_CHECKING:
+    from shadowmetric.device.model import OnnxModel
 
 ONNX = ".onnx"
 EXPORTED = Path("export", "model.onnx")  # of a run, in float32
@@ -88,6 +91,11 @@ def story(run: Run) -> dict[str, str]:
     return told
 
 
+def same_rows(old: About, new: About) -> bool:
+    """Return whether two models give the same rows."""
+    return (old.fingerprint, old.dim, old.shape) == (new.fingerprint, new.dim, new.shape)
+
+
 def fingerprint(file: Path) -> str:
     """Return the SHA-256 of a file of weights."""
     try:
@@ -111,12 +119,13 @@ def open_model(place: Path) -> Model:
     exported = place / EXPORTED
     if exported.exists() and importlib.util.find_spec("onnxruntime") is not None:
         quicker = onnx_model(exported, place)
-        if quicker.about == model.about:
+        if same_rows(quicker.about, model.about):
+            quicker.about = model.about
             return quicker
     return model
 
 
-def onnx_model(file: Path, place: Path) -> Model:
+def onnx_model(file: Path, place: Path) -> "OnnxModel":
     """Return an exported model that an index will look for at `place`."""
     from shadowmetric.device.model import OnnxModel
 
