@@ -175,7 +175,7 @@ def test_content_decides_not_the_name(tmp_path):
     saved(path, Image.new("RGB", (2, 1), (1, 2, 3)), format="PNG")
     assert read_image(path)[:, 0, 0].tolist() == [1, 2, 3]
     path.write_text("this is no picture")
-    assert "cannot be read as a picture (cannot identify" in refusal(path)
+    assert "cannot be read as a picture (its bytes are of no known format" in refusal(path)
     path.write_bytes(b"")
     assert "cannot be read as a picture" in refusal(path)
 

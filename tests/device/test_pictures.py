@@ -101,16 +101,9 @@ DAMAGED_EXIF = [
 ]
 
 
-NO_TIFF = pytest.mark.xfail(strict=True, reason="EXIF without the letters of a TIFF file costs a PNG or WebP file")
-DAMAGED = [
-    pytest.param(kind, exif, marks=[NO_TIFF] if kind != "JPEG" and b"garbage" in exif else [])
-    for kind in ("JPEG", "PNG", "WEBP")
-    for exif in DAMAGED_EXIF
-]
-
-
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
-@pytest.mark.parametrize(("kind", "exif"), DAMAGED)
+@pytest.mark.parametrize("exif", DAMAGED_EXIF)
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
 def test_a_damaged_exif_does_not_cost_the_picture(kind, exif):
     assert read(stored(Image.fromarray(pixels(3, 7, 4)), kind, exif=exif)).size == (7, 4)
 
@@ -185,7 +178,6 @@ def test_refusals_name_the_file_or_what_it_is_called(tmp_path):
     assert "folder.jpg cannot be read as a picture (" in refusal(tmp_path / "folder.jpg")
 
 
-@pytest.mark.xfail(strict=True, reason="pillow names a BytesIO by its address")
 def test_refusals_of_bytes_show_no_addresses_of_memory():
     assert " at 0x" not in refusal(io.BytesIO(b"no picture"), name="x")
 
@@ -210,6 +202,6 @@ def test_bombs_are_refused_by_their_headers(side):
 
 
 def test_a_strip_that_would_get_too_long_is_refused():
-    with pytest.raises(BrokenImage, match="1 × 100000 pixels is too narrow"):
+    with pytest.raises(BrokenImage, match="a picture has 1 × 100000 pixels, which is too narrow"):
         Shape(96, 96, 3).square(Image.new("L", (1, 100_000)))
     assert Shape(8, 8, 1).square(Image.new("L", (1, 100_000))).shape == (1, 8, 8)

@@ -14,13 +14,13 @@ from report_runs import FEW, NASTY, quick_settings, write_pictures
 from shadowmetric.data.dataset import ZERO_SHOT, Dataset, Split
 from shadowmetric.data.images import ArrayImages
 from shadowmetric.data.preprocessing import Preprocessing
+from shadowmetric.data.thumbnails import sheet_of, thumbnail
 from shadowmetric.evaluation.classification import class_report
 from shadowmetric.experiments import showcase as showing
 from shadowmetric.experiments.confusion import confusion_of
 from shadowmetric.experiments.gallery import KINDS, chosen
 from shadowmetric.experiments.points import points_of, sample
 from shadowmetric.experiments.showcase import FILE, Album, Stages, made, showcase_of
-from shadowmetric.data.thumbnails import sheet_of, thumbnail
 from shadowmetric.mistakes import Mistake
 from shadowmetric.training.loop import train
 from shadowmetric.training.preparation import Parts

@@ -40,7 +40,7 @@ def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path):
 
 
 def test_only_what_a_writer_left_long_ago_is_removed(tmp_path):
-    old, fresh = tmp_path / ".file.txt.1", tmp_path / ".file.txt.2"
+    old, fresh = tmp_path / f".file.txt.{'1' * 16}", tmp_path / f".file.txt.{'2' * 16}"
     for left, hours in ((old, 1.1), (fresh, 0.9)):
         left.write_text("half")
         then = time.time() - 3600 * hours

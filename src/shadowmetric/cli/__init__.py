@@ -20,10 +20,10 @@ def main(tokens: Sequence[str] | None = None) -> None:
         words, config = without_config(sys.argv[1:] if tokens is None else tokens)
         command_line(config)(words, exit_on_error=False, print_error=False)
     except (Mistake, CycloptsError) as mistake:
-        print(f"{who()}{' '.join(str(mistake).split())}", file=sys.stderr)
+        print(f"{who()}{one_line(str(mistake))}", file=sys.stderr)
         sys.exit(2)
     except Stopped as stopped:
-        print(f"{who()}Stopped: {stopped}", file=sys.stderr)
+        print(f"{who()}Stopped: {one_line(str(stopped))}", file=sys.stderr)
         sys.exit(1)
     except Interrupted as saved:
         if os.environ.get("RANK", "0") == "0":
@@ -34,6 +34,11 @@ def main(tokens: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         sys.exit(130)
+
+
+def one_line(sentence: str) -> str:
+    """Return a sentence on one line, without what a terminal would obey: names of files may hold anything."""
+    return "".join(letter if letter.isprintable() else "?" for letter in " ".join(sentence.split()))
 
 
 def who() -> str:

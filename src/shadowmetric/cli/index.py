@@ -26,6 +26,7 @@ Examples:
     shadowmetric index runs/birds photos --to 'postgresql://me@localhost/shop?table=birds'
 """
 ENDING = ".shadowmx"
+BATCH = 32
 Tell = Callable[[str, float], None]
 
 
@@ -37,7 +38,7 @@ def index(
     out: Annotated[Path | None, Parameter(show_default=False)] = None,
     to: Annotated[str | None, Parameter(show_default=False)] = None,
     approximate: Annotated[str | None, Parameter(show_default=False)] = None,
-    batch: int = 32,
+    batch: int = BATCH,
 ) -> None:
     """Embed pictures so that they can be searched. Called again, it embeds only those whose bytes are new.
 
@@ -74,9 +75,9 @@ def index(
             if to is not None:
                 say = filled(model, listing, to, batch, bar)
             else:
-                say = indexed(model, listing, out or Path(pictures.resolve().stem + ENDING), approximate, batch, bar)
+                say = indexed(model, listing, out or default_out(pictures), approximate, batch, bar)
     except KeyboardInterrupt:
-        raise Interrupted(again(run, pictures, out, to, approximate)) from None
+        raise Interrupted(again(run, pictures, out, to, approximate, batch)) from None
     say()
 
 
@@ -107,7 +108,7 @@ def check(out: Path | None, to: str | None, approximate: str | None, batch: int)
 
     if batch < 1:
         raise Mistake(f"--batch is {batch}; it must be 1 or more.")
-    if out is not None and out.is_dir():
+    if out is not None and os.path.isdir(out):  # is_dir() fails if a name is too long
         raise Mistake(f"--out {str(out)!r} is a folder; name a file, such as {str(out / ('index' + ENDING))!r}.")
     if out is not None and out.parts[:1] in [(name.rstrip("/"),) for name in STORES]:
         raise Mistake("--out is a file; write into a vector store by --to.")
@@ -121,11 +122,18 @@ def check(out: Path | None, to: str | None, approximate: str | None, batch: int)
         check_kind(approximate)
 
 
-def again(run: Path, pictures: Path, out: Path | None, to: str | None, approximate: str | None) -> str:
+def default_out(pictures: Path) -> Path:
+    """Return the index of a folder or a table, here."""
+    place = pictures.resolve()
+    return Path((place.name if place.is_dir() else place.stem) + ENDING)
+
+
+def again(run: Path, pictures: Path, out: Path | None, to: str | None, approximate: str | None, batch: int) -> str:
     """Return the command that goes on; what is secret in an address must be written again."""
     from shadowmetric.serving.store_address import without_secrets
 
     words = ["shadowmetric", "index", os.fspath(run), os.fspath(pictures)]
     for name, value in (("--out", out), ("--to", to and without_secrets(to)), ("--approximate", approximate)):
         words += [name, str(value)] if value is not None else []
+    words += [] if batch == BATCH else ["--batch", str(batch)]
     return shlex.join(words)

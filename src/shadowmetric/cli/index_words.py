@@ -6,7 +6,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from shadowmetric.cli.screen import plain, say, screen
+from shadowmetric.cli import one_line
+from shadowmetric.cli.screen import say, screen
 from shadowmetric.serving.filling import Filled
 from shadowmetric.serving.indexing import Indexed
 from shadowmetric.serving.store_address import without_secrets
@@ -21,7 +22,7 @@ def say_indexed(made: Indexed, place: Path) -> None:
     say(console, f"{made.pictures:,} pictures: {counted(made)}; {made.embedded:,} embedded.")
     if made.approximate:
         say(console, f"Approximate, {made.approximate}.")
-    say(console, f"The index is {place}, {place.stat().st_size / 1e6:.1f} MB. Search it by")
+    say(console, f"The index is {one_line(str(place))}, {place.stat().st_size / 1e6:.1f} MB. Search it by")
     say_next(console, str(place))
 
 
@@ -42,16 +43,17 @@ def counted(made: Indexed | Filled) -> str:
 def say_notes(console: Console, notes: Sequence[str], broken: Sequence[str]) -> None:
     """Say what was passed over, and name some pictures that cannot be read."""
     for note in notes:
-        say(console, note)
+        say(console, one_line(note))
     if broken:
         say(console, f"{len(broken):,} pictures cannot be read and are left out:", "yellow")
         for sentence in broken[:NAMED]:
-            say(console, f"  {plain(sentence)}")
+            say(console, f"  {one_line(sentence)}")
         if len(broken) > NAMED:
             say(console, f"  and {len(broken) - NAMED:,} more.")
 
 
 def say_next(console: Console, place: str) -> None:
     """Say how to search."""
-    say(console, f"  shadowmetric search {shlex.quote(place)} PICTURE")
-    say(console, f"  shadowmetric serve {shlex.quote(place)}")
+    place = one_line(shlex.quote(place))
+    say(console, f"  shadowmetric search {place} PICTURE")
+    say(console, f"  shadowmetric serve {place}")

@@ -27,11 +27,6 @@ def say(console: Console, sentence: str, style: str = "") -> None:
     console.print(Text(sentence, style), soft_wrap=not console.is_terminal)
 
 
-def plain(words: str) -> str:
-    """Return a name without what a terminal would obey, or cannot show."""
-    return "".join(letter if letter.isprintable() else "?" for letter in words)
-
-
 def show(console: Console, *tables: Table) -> None:
     """Print tables, side by side if they fit; without words where those would be folded to shreds."""
     for table in tables:

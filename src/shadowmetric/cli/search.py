@@ -1,12 +1,14 @@
 """`shadowmetric search`: which indexed pictures are most like these."""
 
 import json as as_json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from shadowmetric.cli import one_line
 from shadowmetric.mistakes import Mistake, Stopped
 
 USAGE = "Usage: shadowmetric search INDEX PICTURE... [OPTIONS]"
@@ -62,7 +64,7 @@ def search(
         raise Mistake("give an index and a picture: `shadowmetric search INDEX PICTURE`.")
     if top < 1:
         raise Mistake(f"--top is {top}; it must be 1 or more.")
-    if html is not None and html.is_dir():
+    if html is not None and os.path.isdir(html):
         raise Mistake(f"--html {str(html)!r} is a folder; name a file, such as {str(html / 'found.html')!r}.")
     broken: list[str] = []
     with Bar() as bar:
@@ -90,8 +92,11 @@ def search(
         from shadowmetric.serving.answers_page import page_of
         from shadowmetric.training.files import write_text
 
-        write_text(html, page_of(answers, gallery.about.root, f"Searched in {shown(index)}"))
-        print(f"The page is {html}", file=sys.stderr if json else sys.stdout)
+        try:
+            write_text(html, page_of(answers, gallery.about.root, f"Searched in {shown(index)}"))
+        except OSError as wrong:
+            raise Mistake(f"--html {str(html)!r} cannot be written ({wrong.strerror}); name another file.") from None
+        print(f"The page is {one_line(str(html))}", file=sys.stderr if json else sys.stdout)
     gallery.close()
     end(broken, len(pictures))
 
@@ -109,6 +114,6 @@ def end(broken: list[str], asked: int) -> None:
     if len(broken) == asked == 1:
         raise Mistake(broken[0])
     for sentence in broken:
-        print(sentence, file=sys.stderr)
+        print(one_line(sentence), file=sys.stderr)
     if broken:
         raise Stopped(f"{len(broken)} of {asked} pictures cannot be read.")

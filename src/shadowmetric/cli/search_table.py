@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shadowmetric.cli.screen import new_table, plain, screen
+from shadowmetric.cli import one_line
+from shadowmetric.cli.screen import new_table, screen
 from shadowmetric.device.pictures import open_picture
 from shadowmetric.serving.searching import Answer
 from shadowmetric.serving.shown import small_picture
@@ -33,10 +34,10 @@ def show_answers(answers: Sequence[Answer], root: str, thumbnails: bool | None) 
 
 def table_of(console: Console, answer: Answer, root: str, thumbnails: bool) -> Table:
     """Return what was found for a picture."""
-    table = new_table(plain(answer.query.name), *(["picture"] if thumbnails else []), "cosine", "class", "path")
+    table = new_table(one_line(answer.query.name), *(["picture"] if thumbnails else []), "cosine", "class", "path")
     table.columns[-1].justify, table.columns[-1].no_wrap, table.columns[-1].overflow = "left", False, "fold"
     for hit in answer.hits:
-        words = [Text(f"{hit.similarity:.3f}"), Text(plain(hit.entry.label or "")), Text(plain(hit.entry.path))]
+        words = [Text(f"{hit.similarity:.3f}"), Text(one_line(hit.entry.label or "")), Text(one_line(hit.entry.path))]
         if thumbnails:
             small = small_picture(root, hit.entry.path, SIDE)
             words.insert(0, Text("not there") if small is None else drawn(small))

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+RANDOM_BYTES = 8  # in the name of a file that is being written
 ABANDONED = 3600.0  # seconds after which a file beside its place has no writer any more
 
 
@@ -18,7 +19,9 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a file that takes its place at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # no other machine's, as a process number may be
+    beside = path.with_name(
+        f".{path.name}.{secrets.token_hex(RANDOM_BYTES)}"
+    )  # no other machine's, as a process number may be
     try:
         write(beside)
         with beside.open("rb+") as file:
@@ -30,7 +33,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 def remove_abandoned(path: Path) -> None:
     """Remove what writers of a file left that were killed, and nothing of one that may still write."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
+    for left in path.parent.glob(f".{glob.escape(path.name)}." + 2 * RANDOM_BYTES * "[0-9a-f]"):
         with contextlib.suppress(FileNotFoundError):  # another writer was quicker
             if time.time() - left.stat().st_mtime > ABANDONED:
                 left.unlink()

@@ -149,7 +149,13 @@ def read_header(path: Path, file: BinaryIO) -> tuple[dict[str, Any], int]:
         raise cut_short(path)
     if hashlib.sha256(text).digest() != digest:
         raise damaged(path, "its header")
-    return json.loads(text), file.tell()
+    try:
+        header = json.loads(text)
+    except (RecursionError, ValueError) as wrong:
+        raise damaged(path, f"its header is no JSON: {type(wrong).__name__}") from None
+    if not isinstance(header, dict):
+        raise damaged(path, "its header is no table")
+    return header, file.tell()
 
 
 def checked(
@@ -181,6 +187,8 @@ def checked(
     )
     if not len(contents.labels) == len(ends) == rows or (rows and contents.labels.max() >= len(classes)):
         raise damaged(path, "its arrays have different numbers of rows")
+    if (np.diff(ends, prepend=0) < 0).any() or (ends[-1] if rows else 0) != len(found["paths"]):
+        raise damaged(path, "its paths do not end where it says")
     return about, contents
 
 

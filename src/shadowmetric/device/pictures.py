@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 from PIL.ExifTags import Base
 
 from .mistake import Mistake
@@ -53,23 +53,23 @@ class Shape:
         if self.channels not in (1, 3):
             raise ValueError(f"channels is {self.channels}; it must be 1 (grey) or 3 (colour).")
 
-    def square(self, picture: Image.Image) -> np.ndarray:
-        """Return the middle square of a picture, (channels, size, size) uint8."""
+    def square(self, picture: Image.Image, name: str = "a picture") -> np.ndarray:
+        """Return the middle square of a picture, (channels, size, size) uint8; `name` stands in the refusal."""
         picture = picture.convert("L" if self.channels == 1 else "RGB")
-        wanted = self.resized_size(*picture.size)
+        wanted = self.resized_size(*picture.size, name)
         if picture.size != wanted:
             picture = picture.resize(wanted, Image.Resampling.BILINEAR)
         left, top = ((side - self.size) // 2 for side in picture.size)
         pixels = np.asarray(picture.crop((left, top, left + self.size, top + self.size)))
         return pixels[None] if self.channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
-    def resized_size(self, width: int, height: int) -> tuple[int, int]:
+    def resized_size(self, width: int, height: int, name: str = "a picture") -> tuple[int, int]:
         """Return width and height of a picture whose short side is `resize`; a strip that gets too long is refused."""
         scale = self.resize / min(width, height)
         wanted = max(self.resize, round(width * scale)), max(self.resize, round(height * scale))
         if wanted[0] * wanted[1] > MOST_PIXELS:
             raise BrokenImage(
-                f"a picture of {width} × {height} pixels is too narrow: at {self.resize} pixels of its short side "
+                f"{name} has {width} × {height} pixels, which is too narrow: at {self.resize} pixels of its short side "
                 f"it would have more than {MOST_PIXELS:,}."
             )
         return wanted
@@ -92,6 +92,8 @@ def open_picture(
         raise BrokenImage(f"{name} is not there.") from None
     except Exception as wrong:  # whatever a decoder makes of damaged bytes
         reason = " ".join(str(wrong).split()).rstrip(".") or type(wrong).__name__
+        if isinstance(wrong, UnidentifiedImageError):  # its words name an address in memory, or the file again
+            reason = "its bytes are of no known format"
         raise BrokenImage(f"{name} cannot be read as a picture ({reason}).") from None
 
 
@@ -104,7 +106,10 @@ def _open(source: Path | BinaryIO | BytesIO) -> Image.Image:
 def _upright(picture: Image.Image) -> Image.Image:
     """Return a picture turned as its orientation mark says; the rest of its EXIF may be damaged."""
     picture.load()
-    turn = TURNS.get(picture.getexif().get(Base.Orientation, 1))
+    try:
+        turn = TURNS.get(picture.getexif().get(Base.Orientation, 1))
+    except Exception:  # it is no EXIF at all
+        turn = None
     return picture if turn is None else picture.transpose(turn)
 
 

@@ -9,6 +9,7 @@ A calibration is a table: cosines in rising order, and for each
 For a wanted rate of false accepts the threshold is the smallest cosine of the table whose share is at most that.
 """
 
+import math
 from bisect import bisect_left, bisect_right
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -52,7 +53,7 @@ class Calibration:
         if not self.least_rate() <= rate <= 1:
             raise Mistake(
                 f"the rate of false accepts is {rate:g}; {self.impostor_pairs:,} pairs of two classes were measured, "
-                f"so give {self.least_rate():.1g} to 1."
+                f"so give {rounded_up(self.least_rate()):g} to 1."
             )
         place = bisect_left(range(len(self.cosines) - 1), True, key=lambda k: self.false_accepts[k] <= rate)
         return Decision(
@@ -71,6 +72,12 @@ class Calibration:
     def plain(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         return asdict(self)
+
+
+def rounded_up(rate: float) -> float:
+    """Return a rate with two digits that is not smaller."""
+    digits = 2 - math.floor(math.log10(rate)) - 1
+    return math.ceil(rate * 10**digits * (1 - 1e-12)) / 10**digits
 
 
 def calibration_from(found: Any, where: str) -> Calibration:

@@ -112,13 +112,16 @@ def moved(rows: np.ndarray) -> np.ndarray:
     return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32)
 
 
-def opened(stored: np.ndarray, path: Path) -> Any:
-    """Return what searches, from its bytes."""
+def opened(stored: np.ndarray, path: Path, rows: int, dim: int) -> Any:
+    """Return what searches, from its bytes; it must be of so many rows."""
     faiss = faiss_here()
     try:
-        return faiss.deserialize_index(np.asarray(stored))
+        index = faiss.deserialize_index(np.asarray(stored))
     except RuntimeError as wrong:
         reason = " ".join(str(wrong).split())[-200:]
         raise Mistake(
             f"{path} has an approximate part that faiss {faiss.__version__} cannot read ({reason})."
         ) from None
+    if (index.ntotal, index.d) != (rows, dim):
+        raise Mistake(f"{path} has an approximate part of other rows than its own; index the pictures again.")
+    return index

@@ -73,6 +73,7 @@ def table_of(genuine: Tensor, impostor: Tensor, fingerprint: str, pictures: str)
 
     same, other = (counts.flip(0).cumsum(0).flip(0).numpy() for counts in (genuine, impostor))  # at or above each bin
     knots = chosen_bins(same, other)
+    same, other = (np.append(counts, 0) for counts in (same, other))  # above 1 nothing is accepted
     accepted = same[knots] / same[0]
     false = other[knots] / other[0]
     # from each knot to the next, with half a pair more of each kind, since no number of pairs makes anybody certain
@@ -98,4 +99,4 @@ def chosen_bins(same: np.ndarray, other: np.ndarray) -> np.ndarray:
     by_rate = len(other) - np.searchsorted(other[::-1], rates * other[0] * (1 + 1e-12), side="right")
     by_share = len(same) - np.searchsorted(same[::-1], shares * same[0], side="right")
     ends = [0, len(other) - np.searchsorted(other[::-1], 0, side="right")]
-    return np.unique(np.concatenate([by_rate, by_share, ends]).clip(0, BINS - 1))
+    return np.unique(np.concatenate([by_rate, by_share, ends]).clip(0, BINS))

@@ -66,7 +66,7 @@ def embed_pictures(
         try:
             stored = read_file(root / listed.path, listed.path)
             picture = open_picture(BytesIO(stored), listed.path)
-            return listed, hashlib.sha256(stored).digest(), model.about.shape.square(picture)
+            return listed, hashlib.sha256(stored).digest(), model.about.shape.square(picture, listed.path)
         except BrokenImage as wrong:
             return str(wrong)
         except OSError as wrong:

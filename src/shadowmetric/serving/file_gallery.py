@@ -35,7 +35,7 @@ class FileGallery:
         if self.contents.approximate is not None:
             from shadowmetric.serving.approximate import opened
 
-            self.faiss = opened(self.contents.approximate, path)
+            self.faiss = opened(self.contents.approximate, path, len(self.contents), self.about.dim)
 
     def __len__(self) -> int:
         return len(self.contents)
@@ -65,6 +65,8 @@ class FileGallery:
 
     def exact(self, rows: np.ndarray, k: int, some: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return cosines and row numbers, (queries, k), of the most similar rows, or of the most similar of some."""
+        if not len(self if some is None else some):
+            return np.empty((len(rows), 0), np.float32), np.empty((len(rows), 0), np.int64)
         order = None if some is None else torch.from_numpy(some)
         found = top_k(Rows(torch.from_numpy(rows)), Rows(self.tensor, order=order), k)
         number = found.row if order is None else order[found.row]

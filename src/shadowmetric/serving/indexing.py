@@ -96,11 +96,18 @@ def _build(model: Model, listing: Listing, out: Path, approximate: str | None, b
         check_kind(approximate)  # before the work
     about = replace(model.about, root=str(listing.root), model=places_of(model.about, out))
     part = out.with_name(f".{out.name}.part")
-    known, before, notes = what_is_known(about, out, part)
+    known, before, notes = what_is_known(about, out)
+    kept = kept_of(about, part, known)
+
+    def keep(made: dict[Listed, bytes]) -> None:
+        """Write what is embedded so far, this time and before."""
+        if made:
+            write_index(part, about, assembled(sorted((kept | made).items()), known))
+
     broken: list[str] = []
     digests = take_digests(listing, broken, tell)
     todo = {digest: listed for listed, digest in reversed(digests.items()) if digest not in known}  # one of each
-    embedded = embed_missing(model, listing.root, list(todo.values())[::-1], known, batch, broken, about, part, tell)
+    embedded = embed_missing(model, listing.root, list(todo.values())[::-1], known, batch, broken, keep, tell)
     found = [(listed, digest) for listed, digest in (digests | embedded).items() if digest in known]
     broken += [
         f"{listed.path} has the bytes of a picture that cannot be read."
@@ -128,11 +135,15 @@ def _build(model: Model, listing: Listing, out: Path, approximate: str | None, b
     )
 
 
-def what_is_known(about: About, out: Path, part: Path) -> tuple[Known, dict[str, bytes], list[str]]:
+def what_is_known(about: About, out: Path) -> tuple[Known, dict[str, bytes], list[str]]:
     """Return the rows that need not be made again, the digests of the old index by path, and sentences on it."""
     known, before, notes = Known(about.dim), {}, []
     if out.exists():
-        old, contents = read_index(out)
+        try:
+            old, contents = read_index(out)
+        except Mistake as wrong:
+            reason = str(wrong).partition(";")[0]
+            raise Mistake(f"{reason}; it cannot be renewed: remove it, or name another --out.") from None
         before = dict(zip(contents.paths, map(bytes, contents.hashes), strict=True))
         if old.root != about.root:
             notes.append(f"The index was of {old.root}; now it is of {about.root}.")
@@ -140,15 +151,24 @@ def what_is_known(about: About, out: Path, part: Path) -> tuple[Known, dict[str,
             known.learn(map(bytes, contents.hashes), contents.rows)
         else:
             notes.append("The index was of another model: every picture is embedded again.")
-    if part.exists():
-        try:
-            old, contents = read_index(part)
-        except Mistake:
-            part.unlink()  # it is ours alone, and all of it can be made again
-        else:
-            if same_rows(old, about):
-                known.learn(map(bytes, contents.hashes), contents.rows)
     return known, before, notes
+
+
+def kept_of(about: About, part: Path, known: Known) -> dict[Listed, bytes]:
+    """Learn what an indexing that was stopped has embedded, and return it."""
+    if not part.exists():
+        return {}
+    try:
+        old, contents = read_index(part)
+    except Mistake:  # it is ours alone, and all of it can be made again
+        return {}
+    if not same_rows(old, about):
+        return {}
+    known.learn(map(bytes, contents.hashes), contents.rows)
+    return {
+        Listed(contents.paths[number], contents.entry(number).label): bytes(contents.hashes[number])
+        for number in range(len(contents))
+    }
 
 
 def take_digests(listing: Listing, broken: list[str], tell: Tell) -> dict[Listed, bytes]:
@@ -167,11 +187,10 @@ def embed_missing(
     known: Known,
     batch: int,
     broken: list[str],
-    about: About,
-    part: Path,
+    keep: Callable[[dict[Listed, bytes]], None],
     tell: Tell,
 ) -> dict[Listed, bytes]:
-    """Learn the rows of pictures, and keep them beside the index now and then; return what was embedded."""
+    """Learn the rows of pictures, and keep them for later now and then; return what was embedded."""
     made: dict[Listed, bytes] = {}
     written = time.monotonic()
     try:
@@ -180,18 +199,12 @@ def embed_missing(
             made.update((one.listed, one.digest) for one in some)
             tell("embedding", len(made) / len(pictures))
             if time.monotonic() - written > PART_EVERY:
-                write_part(part, about, made, known)
+                keep(made)
                 written = time.monotonic()
     except KeyboardInterrupt:
-        write_part(part, about, made, known)
+        keep(made)
         raise
     return made
-
-
-def write_part(part: Path, about: About, made: dict[Listed, bytes], known: Known) -> None:
-    """Write what is embedded so far."""
-    if made:
-        write_index(part, about, assembled(sorted(made.items()), known))
 
 
 def assembled(found: list[tuple[Listed, bytes]], known: Known) -> Contents:

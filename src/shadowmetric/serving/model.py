@@ -137,17 +137,26 @@ def onnx_model(file: Path, place: Path) -> "OnnxModel":
 def model_of(about: About, index: Path | None = None, instead: Path | None = None) -> Model:
     """Return the model that made an index: from `instead` if it is given, else from where the index says it was."""
     places = [instead] if instead is not None else [(index or Path()).parent / place for place in about.model]
+    wrong = Mistake("the index does not say where the model is that made it; name its run by --model.")
     for place in places:
-        if place.exists():
-            model = open_model(place)
-            if model.about.fingerprint == about.fingerprint:
-                return model
-            if instead is not None or place == places[-1]:
-                raise Mistake(
-                    f"{place} has other weights than those that made the index; index the pictures again with it, "
-                    "or name the model that made it by --model."
-                )
-    raise Mistake(f"the model that made the index is not at {places[-1]}; name its run by --model.")
+        try:
+            return with_weights(place, about)
+        except Mistake as refusal:  # another place may have it
+            wrong = refusal
+    raise wrong
+
+
+def with_weights(place: Path, about: About) -> Model:
+    """Return the model at a place if it is the one that made an index."""
+    if not place.exists():
+        raise Mistake(f"the model that made the index is not at {place}; name its run by --model.")
+    model = open_model(place)
+    if model.about.fingerprint != about.fingerprint:
+        raise Mistake(
+            f"{place} has other weights than those that made the index; index the pictures again with it, "
+            "or name the model that made it by --model."
+        )
+    return model
 
 
 def places_of(model: About, index: Path) -> tuple[str, ...]:

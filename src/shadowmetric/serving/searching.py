@@ -39,7 +39,7 @@ def search(
         read, squares = [], []
         for query in queries[start : start + BATCH]:
             try:
-                squares.append(model.about.shape.square(open_picture(query)))
+                squares.append(model.about.shape.square(open_picture(query), str(query)))
                 read.append(query)
             except BrokenImage as wrong:
                 if broken is None:

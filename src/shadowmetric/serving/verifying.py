@@ -14,6 +14,6 @@ RATE = 0.01  # of false accepts
 def verify(model: Model, calibration: Calibration, first: Path, second: Path, rate: float = RATE) -> Decision:
     """Return the decision on two pictures, at the threshold that accepts at most so many pairs of two classes."""
     shape = model.about.shape
-    rows = model.embed(np.stack([shape.square(open_picture(path)) for path in (first, second)]))
+    rows = model.embed(np.stack([shape.square(open_picture(path), str(path)) for path in (first, second)]))
     cosine = float(np.clip(rows[0] @ rows[1], -1, 1))
     return calibration.decide(cosine, rate)

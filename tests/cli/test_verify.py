@@ -1,0 +1,141 @@
+"""`shadowmetric verify`: a decision in words or JSON, measured once, and the mistakes people make."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from picture_folders import write_run
+from PIL import Image
+
+from shadowmetric.cli import main
+from shadowmetric.cli.verify import percent
+from shadowmetric.data.catalogue import open_dataset
+from shadowmetric.serving import calibration
+from shadowmetric.serving.calibration import calibrate
+from shadowmetric.serving.model import RunModel
+from shadowmetric.training.run import Run
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A run that is calibrated, and pictures of digits."""
+    folder = tmp_path_factory.mktemp("verify")
+    write_run(folder / "run")
+    calibrate(Run(folder / "run"), RunModel(folder / "run"))
+    images = open_dataset("digits").test.images
+    for number in range(2):
+        Image.fromarray(np.asarray(images.read(number))[0]).save(folder / f"{number}.png")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(made, tmp_path, monkeypatch):
+    shutil.copytree(made, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+
+
+def run(capsys, *words, code=0):
+    with pytest.raises(SystemExit) as ended:
+        main(["verify", *words])
+    said = capsys.readouterr()
+    assert (ended.value.code or 0) == code, said.err
+    assert "Traceback" not in said.err
+    return said
+
+
+def test_help_says_what_there_is(capsys):
+    said = run(capsys, "--help").out
+    assert "Usage: shadowmetric verify RUN PICTURE PICTURE [OPTIONS]" in said
+    for option in ("--rate", "--data-root", "--json"):
+        assert option in said
+
+
+def test_a_picture_is_the_same_as_itself(capsys):
+    said = run(capsys, "run", "0.png", "0.png").out
+    assert said.startswith("the same\nThe cosine is 1.000, at least the threshold of ")
+    assert "(--rate 0.01)" in said
+    assert "Measured on 17," in said or "pairs of one class and" in said
+    assert "602 test images of 10 classes of digits." in said
+
+
+def test_words_and_json_say_the_same(capsys):
+    found = json.loads(run(capsys, "run", "0.png", "1.png", "--json", "--rate", "0.05").out)
+    assert found.keys() == {
+        "same",
+        "cosine",
+        "threshold",
+        "false_accept_rate",
+        "true_accept_rate",
+        "confidence",
+        "measured_on",
+    }
+    assert found["same"] is (found["cosine"] >= found["threshold"])
+    assert found["false_accept_rate"] <= 0.05
+    said = run(capsys, "run", "0.png", "1.png", "--rate", "0.05").out
+    assert said.startswith("the same" if found["same"] else "different")
+    assert f"The cosine is {found['cosine']:.3f}" in said
+    assert percent(found["confidence"]) in said
+
+
+def test_the_threshold_is_measured_once(capsys, monkeypatch):
+    def never(*_):
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(calibration, "measure", never)
+    run(capsys, "run", "0.png", "1.png")
+
+
+def test_a_low_rate_asks_for_more(capsys):
+    thresholds = []
+    for rate in ("1", "0.1", "0.001"):
+        thresholds.append(json.loads(run(capsys, "run", "0.png", "1.png", "--json", "--rate", rate).out)["threshold"])
+    assert thresholds == sorted(thresholds)
+    assert thresholds[0] < thresholds[2]
+    assert json.loads(run(capsys, "run", "0.png", "1.png", "--json", "--rate", "1").out)["same"] is True
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "give a run and two pictures: `shadowmetric verify RUN PICTURE PICTURE`."),
+        (["run", "0.png"], "give a run and two pictures: `shadowmetric verify RUN PICTURE PICTURE`."),
+        (["none", "0.png", "1.png"], "none holds no run"),
+        (["0.png", "0.png", "1.png"], "0.png/settings.yaml cannot be read"),
+        (["run", "0.png", "none.png"], "none.png is not there."),
+        (["run", "run", "0.png"], "run cannot be read as a picture"),
+        (["run", "0.png", "1.png", "--rate", "0"], "the rate of false accepts is 0; "),
+        (["run", "0.png", "1.png", "--rate", "1.5"], "the rate of false accepts is 1.5; "),
+        (["run", "0.png", "1.png", "--rate", "nan"], "the rate of false accepts is nan; "),
+        (["run", "0.png", "1.png", "--rate", "1e-9"], "the rate of false accepts is 1e-09; "),
+        (["run", "0.png", "1.png", "--rate", "low"], "low"),
+    ],
+)
+def test_mistakes_are_one_sentence(capsys, words, sentence):
+    said = run(capsys, *words, code=2)
+    assert sentence in said.err
+    assert said.err.count("\n") == 1
+    assert said.out == ""
+
+
+def test_a_damaged_calibration_is_one_sentence(capsys, tmp_path):
+    (tmp_path / "here" / "run" / "calibration.json").write_text('{"cosines": [')
+    said = run(capsys, "run", "0.png", "1.png", code=2).err
+    assert "calibration.json cannot be read" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (0.0, "0 %"),
+        (0.00123, "0.12 %"),
+        (0.05, "5 %"),
+        (0.5, "50 %"),
+        (0.985, "98 %"),
+        (0.9951, "99.51 %"),
+        (1.0, "100 %"),
+    ],
+)
+def test_shares_have_the_digits_that_count(share, words):
+    assert percent(share) == words
