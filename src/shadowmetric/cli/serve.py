@@ -12,9 +12,9 @@ USAGE = "Usage: shadowmetric serve INDEX [OPTIONS]"
 EXAMPLES = """\
 Examples:
 
-    shadowmetric serve birds.index --open
-    shadowmetric serve birds.index --port 8080 --max-upload-mb 32
-    shadowmetric serve birds.index --host 0.0.0.0
+    shadowmetric serve birds.shadowmx --open
+    shadowmetric serve birds.shadowmx --port 8080 --max-upload-mb 32
+    shadowmetric serve birds.shadowmx --host 0.0.0.0
     shadowmetric serve postgresql://localhost/pictures --model runs/birds
 
 and from another program:
@@ -77,29 +77,18 @@ def serve(
 def run(index: str, instead: Path | None, settings, open_page: bool) -> None:
     """Open everything, answer requests, and say so."""
     from shadowmetric.cli.screen import say, screen
-    from shadowmetric.serving.gallery import is_store, open_gallery
-    from shadowmetric.serving.model import model_of
-    from shadowmetric.serving.server.app import make_app
-    from shadowmetric.serving.server.running import address_of, listen
-    from shadowmetric.serving.server.running import serve as serve_app
-    from shadowmetric.serving.server.watched import IndexFile
+    from shadowmetric.serving.server.index import serve_index
 
     console = screen()
-    with listen(settings) as listening:
-        path = None if is_store(index) else Path(index)
-        file = None if path is None else IndexFile(path, instead)
-        gallery = open_gallery(index)
-        app = make_app(gallery, model_of(gallery.about, path, instead), settings, file)
-        address = address_of(listening)
 
-        def begun() -> None:
-            say(console, f"{address} searches {len(gallery):,} pictures. Ctrl-C stops.")
-            if not settings.loopback:
-                say(console, f"Everybody who reaches {settings.host} can search, and see the pictures.", "yellow")
-            if open_page:
-                show_page(address)
+    def begun(address: str, pictures: int) -> None:
+        say(console, f"{address} searches {pictures:,} pictures. Ctrl-C stops.")
+        if not settings.loopback:
+            say(console, f"Everybody who reaches {settings.host} can search, and see the pictures.", "yellow")
+        if open_page:
+            show_page(address)
 
-        serve_app(app, listening, begun)
+    serve_index(index, settings, instead, begun)
     say(console, "Stopped.")
 
 

@@ -39,6 +39,7 @@ START = struct.Struct("<8sII32s")
 ALIGNED = 64  # bytes
 MOST_HEADER = 2**28  # bytes: a length that nobody meant would else be allocated
 AT_ONCE = 2**22  # bytes that are hashed at once
+INFINITE = 0x7C00  # bits of the exponent of a float16
 AGAIN = "index the pictures again, or bring back a copy"
 
 
@@ -114,17 +115,16 @@ def write_index(path: Path, about: About, contents: Contents) -> None:
 def read_index(path: Path, tell: Callable[[float], None] | None = None) -> tuple[About, Contents]:
     """Return an index, its arrays mapped into memory, or refuse it in one sentence."""
     try:
-        with path.open("rb") as file:
-            header, place = read_header(path, file)
-            size = os.fstat(file.fileno()).st_size
+        if path.is_fifo():  # it would be waited for
+            raise Mistake(f"{path} is a pipe; name a file that `shadowmetric index` wrote.")
+        with path.open("rb") as file:  # all is read from this one, whatever takes its place meanwhile
+            return checked(path, file, *read_header(path, file), tell)
     except IsADirectoryError:
         raise Mistake(f"{path} is a folder; name the index, a file that `shadowmetric index` wrote.") from None
     except FileNotFoundError:
         raise Mistake(f"{path} is not there; write it by `shadowmetric index RUN FOLDER --out {path}`.") from None
     except OSError as wrong:
         raise Mistake(f"{path} cannot be read ({wrong.strerror}).") from None
-    try:
-        return checked(path, header, place, size, tell)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as wrong:
         if isinstance(wrong, Mistake):
             raise
@@ -159,9 +159,10 @@ def read_header(path: Path, file: BinaryIO) -> tuple[dict[str, Any], int]:
 
 
 def checked(
-    path: Path, header: dict[str, Any], place: int, size: int, tell: Callable[[float], None] | None
+    path: Path, file: BinaryIO, header: dict[str, Any], place: int, tell: Callable[[float], None] | None
 ) -> tuple[About, Contents]:
     """Return the arrays if every one is whole and as large as the header says."""
+    size = os.fstat(file.fileno()).st_size
     about, rows = about_from(header["about"], str(path)), int(header["rows"])
     classes = tuple(str(name) for name in header["classes"])
     found: dict[str, np.ndarray] = {}
@@ -169,7 +170,7 @@ def checked(
         place += -place % ALIGNED
         if place + wanted["bytes"] > size:
             raise cut_short(path)
-        found[name] = mapped(path, place, wanted["bytes"])
+        found[name] = mapped(file, place, wanted["bytes"])
         if sha256(found[name], tell) != wanted["sha256"]:
             raise damaged(path, f"its array {name}")
         place += wanted["bytes"]
@@ -189,14 +190,16 @@ def checked(
         raise damaged(path, "its arrays have different numbers of rows")
     if (np.diff(ends, prepend=0) < 0).any() or (ends[-1] if rows else 0) != len(found["paths"]):
         raise damaged(path, "its paths do not end where it says")
+    if any(((part.view("<u2") & INFINITE) == INFINITE).any() for part in parts(contents.rows)):
+        raise damaged(path, "it has rows that are not finite")
     return about, contents
 
 
-def mapped(path: Path, place: int, size: int) -> np.ndarray:
-    """Return bytes of a file, mapped into memory."""
+def mapped(file: BinaryIO, place: int, size: int) -> np.ndarray:
+    """Return bytes of a file, mapped into memory; they stay so when the file is closed."""
     if size == 0:
         return np.empty(0, np.uint8)
-    return np.memmap(path, np.uint8, "r", offset=place, shape=(size,))
+    return np.memmap(file, np.uint8, "r", offset=place, shape=(size,))
 
 
 def parts(array: np.ndarray) -> Iterator[np.ndarray]:

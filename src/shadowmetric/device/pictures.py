@@ -24,6 +24,7 @@ from PIL.ExifTags import Base
 from .mistake import Mistake
 
 MOST_PIXELS = 2**27  # of one file: more is refused unread, as a decompression bomb
+FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")  # no EPS: it starts a program
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -100,7 +101,7 @@ def open_picture(
 def _open(source: Path | BinaryIO | BytesIO) -> Image.Image:
     if Image.MAX_IMAGE_PIXELS is not None:  # pillow refuses twice this, whatever is asked for here
         Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS, MOST_PIXELS)
-    return Image.open(source)
+    return Image.open(source, formats=FORMATS)
 
 
 def _upright(picture: Image.Image) -> Image.Image:

@@ -85,3 +85,13 @@ def verify(run: Place, first: Place, second: Place, rate: float = 0.01, *, tell:
 
     model = open_model(Path(run))
     return decide(model, calibrate(Run(Path(run)), model, tell=tell), Path(first), Path(second), rate)
+
+
+def serve(
+    index: Place, *, model: Place | None = None, begun: Callable[[str, int], None] | None = None, **settings: Any
+) -> None:
+    """Serve an index until Ctrl-C; settings are those of `ServeSettings`; begun: told the address, when it answers."""
+    from shadowmetric.serving.server.index import serve_index
+    from shadowmetric.serving.server.settings import ServeSettings
+
+    serve_index(str(index), ServeSettings(**settings), None if model is None else Path(model), begun)

@@ -79,12 +79,14 @@ def build_index(
     tell: Tell | None = None,
 ) -> Indexed:
     """Make or renew the index `out`."""
-    out.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(out.with_name(f".{out.name}.lock"))
     try:
+        out.parent.mkdir(parents=True, exist_ok=True)
         held = lock.acquire(timeout=0)
-    except Timeout:
+    except Timeout:  # which is an OSError, too
         raise Mistake(f"another process is indexing into {out}; wait for it, or name another --out.") from None
+    except OSError as wrong:
+        raise Mistake(f"{out} cannot be written ({wrong.strerror}); name another --out.") from None
     with held:  # not `with lock`, which would take it twice and give it back once
         return _build(model, listing, out, approximate, batch, tell or (lambda *_: None))
 

@@ -105,52 +105,52 @@ def fingerprint(file: Path) -> str:
         raise Mistake(f"{file} cannot be read ({wrong.strerror}); train the run first.") from None
 
 
-def open_model(place: Path) -> Model:
-    """Return the model of a run's folder, or of an .onnx file.
+def open_model(place: Path, threads: int | None = None) -> Model:
+    """Return the model of a run's folder, or of an .onnx file; threads: that an exported one may use, else all cores.
 
     If the run was exported to float32, and nothing was trained since, the exported model takes its place: the same
     rows but for rounding, and it starts in a second where torch with its libraries takes ten.
     """
     if place.suffix == ONNX:
-        return onnx_model(place, place)
+        return onnx_model(place, place, threads)
     if not place.exists():
         raise Mistake(f"{place} is not there; give the folder of a run, or a model that `shadowmetric export` wrote.")
     model = RunModel(place)
     exported = place / EXPORTED
     if exported.exists() and importlib.util.find_spec("onnxruntime") is not None:
-        quicker = onnx_model(exported, place)
+        quicker = onnx_model(exported, place, threads)
         if same_rows(quicker.about, model.about):
             quicker.about = model.about
             return quicker
     return model
 
 
-def onnx_model(file: Path, place: Path) -> "OnnxModel":
+def onnx_model(file: Path, place: Path, threads: int | None = None) -> "OnnxModel":
     """Return an exported model that an index will look for at `place`."""
     from shadowmetric.device.model import OnnxModel
 
-    model = OnnxModel(file)
+    model = OnnxModel(file, threads)
     model.about = replace(model.about, model=(str(place.resolve()),))
     return model
 
 
-def model_of(about: About, index: Path | None = None, instead: Path | None = None) -> Model:
+def model_of(about: About, index: Path | None = None, instead: Path | None = None, threads: int | None = None) -> Model:
     """Return the model that made an index: from `instead` if it is given, else from where the index says it was."""
     places = [instead] if instead is not None else [(index or Path()).parent / place for place in about.model]
     wrong = Mistake("the index does not say where the model is that made it; name its run by --model.")
     for place in places:
         try:
-            return with_weights(place, about)
+            return with_weights(place, about, threads)
         except Mistake as refusal:  # another place may have it
             wrong = refusal
     raise wrong
 
 
-def with_weights(place: Path, about: About) -> Model:
+def with_weights(place: Path, about: About, threads: int | None) -> Model:
     """Return the model at a place if it is the one that made an index."""
     if not place.exists():
         raise Mistake(f"the model that made the index is not at {place}; name its run by --model.")
-    model = open_model(place)
+    model = open_model(place, threads)
     if model.about.fingerprint != about.fingerprint:
         raise Mistake(
             f"{place} has other weights than those that made the index; index the pictures again with it, "

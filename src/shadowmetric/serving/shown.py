@@ -14,9 +14,9 @@ MOST_PIXELS = 2**26
 
 def picture_file(root: str, path: str) -> Path | None:
     """Return the file of a picture, or None if there is none below the root."""
-    if not root:
-        return None
     try:
+        if not Path(root).is_absolute():  # nobody said which folder
+            return None
         inside = Path(root).resolve()
         file = (inside / path).resolve()
         return file if file.is_relative_to(inside) and file.is_file() else None

@@ -1,0 +1,26 @@
+"""Serve an index: open it and its model, and answer requests until a signal says to stop."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from shadowmetric.serving.gallery import file_of, open_gallery
+from shadowmetric.serving.model import model_of
+from shadowmetric.serving.server.app import make_app
+from shadowmetric.serving.server.running import address_of, listen, serve, threads_for
+from shadowmetric.serving.server.settings import ServeSettings
+from shadowmetric.serving.server.watched import IndexFile
+
+Begun = Callable[[str, int], None]  # told the address, and how many pictures there are
+
+
+def serve_index(place: str, settings: ServeSettings, model: Path | None = None, begun: Begun | None = None) -> None:
+    """Serve the index in a file or a vector store; model: the one that made it, if it is not where it was."""
+    path, threads = file_of(place), threads_for(settings.at_once)
+    with listen(settings) as listening:
+        file = None if path is None else IndexFile(path, model, threads)
+        gallery = open_gallery(place)
+        try:
+            app = make_app(gallery, model_of(gallery.about, path, model, threads), settings, file)
+            serve(app, listening, lambda: begun and begun(address_of(listening), len(gallery)))
+        finally:
+            gallery.close()

@@ -1,0 +1,54 @@
+"""What the server allows: where it listens, how large an upload may be, how many are at work at once."""
+
+import ipaddress
+import os
+from dataclasses import dataclass, field
+
+from shadowmetric.mistakes import Mistake
+
+MOST_NEIGHBOURS = 200
+NAMES_OF_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """Limits of the server. Uploads in memory are at most (at_once + waiting) × max_upload_mb."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    max_upload_mb: int = 16
+    max_pixels: int = 40_000_000
+    at_once: int = field(default_factory=cores)  # requests that are decoded, embedded and searched
+    waiting: int = 16  # requests that wait for their turn; more are refused
+    seconds: float = 30.0  # for a whole upload
+    idle_seconds: float = 5.0  # without a byte of it
+
+    def __post_init__(self):
+        for name, least in (("max_upload_mb", 1), ("max_pixels", 1), ("at_once", 1), ("waiting", 0)):
+            if (value := getattr(self, name)) < least:
+                raise Mistake(f"--{name.replace('_', '-')} is {value}; give {least} or more.")
+        if not 0 <= self.port <= 65535:
+            raise Mistake(f"--port is {self.port}; give a number from 0, for any that is free, to 65535.")
+
+    @property
+    def most_bytes(self) -> int:
+        """How large an upload may be."""
+        return self.max_upload_mb * 1_000_000
+
+    @property
+    def loopback(self) -> bool:
+        """Whether this machine alone reaches the server."""
+        try:
+            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """Names by which a loopback server may be called: a foreign name that leads here is an attack."""
+        return (*NAMES_OF_LOOPBACK, f"[{self.host}]" if ":" in self.host else self.host)

@@ -1,0 +1,88 @@
+"""An index that is replaced while it is searched."""
+
+import os
+import shutil
+
+import pytest
+
+from shadowmetric.device.entries import key_of
+from shadowmetric.serving.server import watched
+from shadowmetric.serving.server.watched import IndexFile
+
+
+@pytest.fixture
+def place(tmp_path, small_index):
+    return shutil.copy(small_index, tmp_path / "served.shadowmx")
+
+
+@pytest.fixture
+def served(made, place):
+    found = made.Asked(place, file=IndexFile(place))
+    with found.client:
+        yield found
+
+
+def pictures_of(asked):
+    return asked.client.get("/api/index").json()["pictures"]
+
+
+def replace_with_fewer(made, place, pictures, **more):
+    root, paths = pictures
+    made.write_small_index(place, root, [path for path in paths if path.startswith("red")], **more)
+
+
+def test_a_new_index_is_searched_without_a_restart(served, made, place, pictures, red, caplog):
+    assert pictures_of(served) == 3 * made.EACH
+    replace_with_fewer(made, place, pictures)
+    served.service.watched.look()
+    assert pictures_of(served) == made.EACH
+    assert {hit["label"] for hit in served.search(red, k=100).json()["hits"]} == {"red"}
+    assert served.client.get(f"/api/pictures/{key_of('blue/0.png')}").status_code == 404
+    assert served.search(red, **{"class": "blue"}).status_code == 404
+    assert "the index was replaced: 6 pictures" in caplog.text
+
+
+def test_the_file_is_looked_at_while_the_server_runs(made, place, pictures, monkeypatch):
+    monkeypatch.setattr(watched, "EVERY_SECONDS", 0.02)
+    served = made.Asked(place, file=IndexFile(place))
+    with served.client:
+        replace_with_fewer(made, place, pictures)
+        while served.service.watched.now.known().pictures != made.EACH:
+            pass
+
+
+@pytest.mark.parametrize("how", ["cut", "words", "gone", "other weights"])
+def test_a_new_index_that_is_refused_leaves_the_old_one(served, made, place, pictures, caplog, how):
+    if how == "cut":
+        whole = place.read_bytes()
+        place.unlink()
+        place.write_bytes(whole[:-100])
+    elif how == "words":
+        os.replace(shutil.copy(__file__, f"{place}.new"), place)
+    elif how == "gone":
+        place.unlink()
+    else:
+        replace_with_fewer(made, place, pictures, model=made.Pixels("0" * 64))
+    for _ in range(3):
+        served.service.watched.look()
+    assert pictures_of(served) == 3 * made.EACH
+    assert caplog.text.count("is refused and the old one stays") == (how != "gone"), "said once"
+    replace_with_fewer(made, place, pictures)
+    served.service.watched.look()
+    assert pictures_of(served) == made.EACH
+
+
+def test_other_weights_bring_their_own_model(served, made, place, pictures, monkeypatch):
+    other = made.Pixels("0" * 64)
+    monkeypatch.setattr(watched, "model_of", lambda about, index, instead, threads: other)
+    replace_with_fewer(made, place, pictures, model=other)
+    served.service.watched.look()
+    assert served.service.watched.now.model is other
+    assert pictures_of(served) == made.EACH
+
+
+def test_an_unchanged_file_is_not_opened_again(served, monkeypatch):
+    monkeypatch.setattr(watched, "open_gallery", lambda place: 1 / 0)
+    before = served.service.watched.now
+    served.service.watched.look()
+    assert served.service.watched.now is before
