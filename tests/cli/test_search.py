@@ -127,7 +127,7 @@ def test_some_broken_queries_are_named_at_the_end(capsys, tmp_path):
         (["x.shadowmx", QUERY, "--class", "bees"], "no picture has the class 'bees'; there are 3, such as bee"),
         (["x.shadowmx", QUERY, "--html", "photos"], "--html 'photos' is a folder; name a file, such as"),
         (["x.shadowmx", QUERY, "--html", "x.shadowmx/y.html"], "x.shadowmx"),
-        (["http://host/x", QUERY], "http://host/x is no place of an index"),
+        (["http://host/x", QUERY], "http… is no place of an index"),
         (["x.shadowmx", QUERY, "--tpo", "3"], "--tpo"),
     ],
 )

@@ -1,5 +1,7 @@
 """Models that are not ours, or not whole, are refused in one sentence."""
 
+import json
+
 import onnx
 import pytest
 from onnx import TensorProto, helper
@@ -55,3 +57,20 @@ def test_threads_do_not_change_the_rows(exported):
     pixels = np.random.default_rng(0).integers(0, 256, (3, 1, 8, 8)).astype(np.uint8)
     one, two = (OnnxModel(exported.files["int8"], threads).embed(pixels) for threads in (1, 2))
     np.testing.assert_allclose(one, two, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"dim": 3}, "takes or gives something else than it says"),
+        ({"shape": {"size": 16, "resize": 16, "channels": 1}}, "takes or gives something else than it says"),
+        ("[" * 100_000, "does not say what it takes"),
+    ],
+)
+def test_metadata_that_do_not_fit_the_graph_are_refused(tmp_path, exported, wrong, sentence):
+    model = onnx.load(exported.files["fp32"])
+    for one in model.metadata_props:
+        if one.key == METADATA:
+            one.value = wrong if isinstance(wrong, str) else json.dumps(json.loads(one.value) | wrong)
+    onnx.save(model, tmp_path / "forged.onnx")
+    assert sentence in one_sentence(tmp_path / "forged.onnx")

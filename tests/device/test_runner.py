@@ -18,7 +18,7 @@ from shadowmetric.device.model import OnnxModel
 from shadowmetric.device.pictures import open_picture
 from shadowmetric.device.threshold import calibration_from
 from shadowmetric.serving.file_gallery import FileGallery
-from shadowmetric.serving.verifying import verify
+from shadowmetric.serving.verifying import cosine_of
 
 pytest_plugins = ["exported_fixtures"]
 WANTED = ("onnxruntime", "numpy", "pillow")
@@ -100,7 +100,7 @@ def test_verify_gives_the_products_answer(device, copy, pictures):
     model = OnnxModel(copy / "model.onnx")
     calibration = calibration_from(json.loads((copy / "calibration.json").read_text()), "it")
     for first, second in (("digit 1/0.png", "digit 1/1.png"), ("digit 1/0.png", "digit 8/0.png")):
-        ours = verify(model, calibration, pictures / first, pictures / second, 0.05)
+        ours = calibration.decide(cosine_of(model, pictures / first, pictures / second), 0.05)
         theirs = json.loads(device("verify", pictures / first, pictures / second, "--rate", 0.05, "--json").stdout)
         assert theirs == pytest.approx(ours.__dict__, abs=1e-6)
     assert "the same: cosine 1.000" in device("verify", pictures / first, pictures / first).stdout
@@ -112,7 +112,8 @@ def test_verify_gives_the_products_answer(device, copy, pictures):
 def test_a_picture_that_was_added_is_found(device, copy, tmp_path):
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (20, 20)).astype(np.uint8)).save(copy / "a new.png")
     before = read_index(copy / "index.shadowmx")[1]
-    assert "1 added; the index has 41 pictures." in device("add", "./a new.png", "--class", "noise").stdout
+    said = device("add", "./a new.png", "--class", "noise").stdout
+    assert "1 added, 0 replaced; the index has 41 pictures." in said
     _, contents = read_index(copy / "index.shadowmx")
     assert list(contents.paths) == sorted([*before.paths, "a new.png"])
     assert {contents.entry(number).label for number in range(41)} == {*before.classes, "noise"}
@@ -133,11 +134,15 @@ def test_the_same_picture_is_added_once_and_again_when_it_has_changed(device, co
     Image.fromarray(pixels).save(copy / "a new.png")
     device("add", "a new.png")
     stored = (copy / "index.shadowmx").read_bytes()
-    refused = device("add", "a new.png", "--class", "noise", code=1)
-    assert "a new.png is in the index already, with the same content" in one_line(refused.stderr)
+    refused = device("add", "a new.png", code=1)
+    assert "a new.png is in the index already, with the same content and class" in one_line(refused.stderr)
     assert (copy / "index.shadowmx").read_bytes() == stored
+    replaced = "0 added, 1 replaced; the index has 41 pictures."
+    assert replaced in device("add", "a new.png", "--class", "noise").stdout, "a class can be corrected"
+    [found] = json.loads(device("search", "a new.png", "--top", 1, "--class", "noise", "--json").stdout)
+    assert found["hits"][0]["path"] == "a new.png"
     Image.fromarray(255 - pixels).save(copy / "a new.png")
-    assert "1 added; the index has 41 pictures." in device("add", "a new.png", "--class", "noise").stdout
+    assert replaced in device("add", "a new.png", "--class", "noise").stdout
     [found] = json.loads(device("search", "a new.png", "--top", 1, "--json").stdout)
     assert found["hits"][0]["similarity"] == pytest.approx(1, abs=1e-3)
 

@@ -105,7 +105,8 @@ def test_indexing_makes_it_and_renews_it(tmp_path):
     model = FakeModel()
     assert indexed(model, photos, out, approximate="ivf").approximate.startswith("ivf: finds ")
     assert model.embedded == 0
-    assert indexed(model, photos, out).approximate == ""
+    assert indexed(model, photos, out).approximate.startswith("ivf: finds "), "as it was"
+    assert indexed(model, photos, out, approximate="none").approximate == ""
     assert read_index(out)[1].approximate is None
 
 
@@ -141,3 +142,24 @@ def test_what_faiss_has_of_other_rows_is_refused(tmp_path, kind, count, dim):
     write_index(tmp_path / "x", replace(ABOUT, dim=4), replace(contents_of(clustered(20, 4)), approximate=other))
     with pytest.raises(Mistake, match="approximate part"):
         FileGallery(tmp_path / "x")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whoever_asks_for_many_gets_as_many_and_nearly_the_right_ones(tmp_path, kind):
+    rows = clustered(3000, 8)
+    stored, _ = built(rows, kind)
+    write_index(tmp_path / "x", replace(ABOUT, dim=8), replace(contents_of(rows), approximate=stored))
+    gallery, queries = FileGallery(tmp_path / "x"), np.asarray(rows[::300], np.float32)
+    for k in (10, 300, 2900):
+        found, exact = gallery.nearest(queries, k), gallery.exact(queries, k)[0]
+        assert [len(hits) for hits in found] == [k] * len(queries)
+        cosines = np.array([[hit.similarity for hit in hits] for hits in found])
+        assert (cosines >= exact[:, -1:] - 1e-3).mean() > 0.9
+
+
+def test_cosines_of_ivf_are_those_of_exact_search(tmp_path):
+    rows = clustered(400, 8)
+    write_index(tmp_path / "x", replace(ABOUT, dim=8), replace(contents_of(rows), approximate=built(rows, "ivf")[0]))
+    gallery, queries = FileGallery(tmp_path / "x"), np.asarray(rows[:20], np.float32)
+    nearest = [hits[0].similarity for hits in gallery.nearest(queries, 1)]
+    assert nearest == pytest.approx(gallery.exact(queries, 1)[0][:, 0].clip(max=1).tolist(), abs=1e-5)

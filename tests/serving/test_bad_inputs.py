@@ -187,6 +187,7 @@ def test_an_index_without_an_array_is_refused(tmp_path, name):
         ("path_ends", np.array([-9, 18, 27, 36, 45], "<i8")),
         ("path_ends", np.array([9, 18, 27, 2**62, 45], "<i8")),
         ("labels", np.array([0, 1, 2, 3, 0], "<i4")),
+        ("labels", np.array([0, 1, 2, -2, 0], "<i4")),
         ("labels", np.array([0, 1, 2, 2**31 - 1, 0], "<i4")),
         ("labels", np.array([0, 1, 2], "<i4")),
         ("rows", np.zeros((5, 3), "<f2")),

@@ -80,16 +80,18 @@ def test_the_refusal_has_both_figures_the_limit_and_the_remedy(exported):
 
 
 def test_a_float_file_that_gives_other_rows_stops_the_export(exported, tmp_path):
-    wrong = [replace(one, largest_cosine_error=0.001) for one in exported.measured]
-    with pytest.raises(Stopped, match="nothing was written"):
-        placed(exported.files, wrong, tmp_path / "new", 5, "digits", 0.01, False)
-    assert not (tmp_path / "new").exists()
+    for apart in (0.001, float("nan")):
+        wrong = [replace(one, largest_cosine_error=apart) for one in exported.measured]
+        with pytest.raises(Stopped, match="nothing was written"):
+            placed(exported.files, wrong, tmp_path / "new", 5, "digits", 0.01, False)
+        assert not (tmp_path / "new").exists()
 
 
-def test_without_int8_there_is_one_model_and_none_from_before(quick, digits_run, tmp_path):
+def test_without_int8_one_model_is_made_and_another_is_left_alone(quick, digits_run, tmp_path):
     (tmp_path / "model-int8.onnx").write_bytes(b"old")
     found = export(digits_run, tmp_path, int8=False, images=20)
-    assert names(tmp_path) == ["model.onnx", "parity.json"]
+    assert names(tmp_path) == ["model-int8.onnx", "model.onnx", "parity.json"]
+    assert (tmp_path / "model-int8.onnx").read_bytes() == b"old"
     assert [one.model for one in found.measured] == ["torch", "fp32"]
 
 

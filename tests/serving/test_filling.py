@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from shadowmetric.serving.embedding import embed_pictures
 from shadowmetric.serving.file_gallery import FileGallery
 from shadowmetric.serving.filling import Filled, fill_store, open_store
 from shadowmetric.serving.gallery import Gallery, open_gallery
-from shadowmetric.serving.listing import list_pictures
+from shadowmetric.serving.listing import Listing, list_pictures
 
 pytest_plugins = ["postgres_server"]
 DIM, SIDE = 16, 8
@@ -298,6 +299,10 @@ def test_rows_of_another_model_are_refused(place, folder, written):
     written.clear()
     with pytest.raises(Mistake, match=r"holds rows of another model; name another .*, or remove it\.$"):
         fill(place, folder, FakeModel("two"))
+    other = FakeModel()
+    other.about = replace(other.about, shape=Shape(SIDE, SIDE + 1, 3))  # the same weights on other pixels
+    with pytest.raises(Mistake, match="holds rows of another model"):
+        fill(place, folder, other)
     assert written == []
     assert len(paths_in(place)) == 21
 
@@ -306,11 +311,20 @@ def test_a_folder_that_moved_is_told_without_embedding(place, folder):
     fill(place, folder)
     folder.rename(folder.parent / "moved")
     model = FakeModel()
-    assert fill(place, folder.parent / "moved", model) == Filled(unchanged=21)
+    note = f"The store was of {folder}; now it is of {folder.parent / 'moved'}."
+    assert fill(place, folder.parent / "moved", model) == Filled(unchanged=21, notes=[note])
     assert model.embedded == 0
     gallery = open_gallery(place)
     assert gallery.about.root == str(folder.parent / "moved")
     gallery.close()
+
+
+def test_another_folder_in_the_same_store_is_told(place, folder, tmp_path):
+    fill(place, folder)
+    write_picture(tmp_path / "other" / "x.png", 500)
+    note = f"The store was of {folder}; now it is of {tmp_path / 'other'}."
+    assert fill(place, tmp_path / "other") == Filled(added=1, removed=21, notes=[note])
+    assert fill(place, tmp_path / "other") == Filled(unchanged=1)
 
 
 def test_nothing_is_removed_before_everything_is_written(place, folder):
@@ -353,11 +367,36 @@ def test_broken_pictures_are_named_and_do_not_stay(place, folder):
         assert len(paths_in(place)) == 20
 
 
-def test_a_folder_of_broken_pictures_leaves_an_empty_store(place, folder):
+NONE = r"^none of the 21 pictures can be read; the first: \S+\.png .*[^.]; nothing was removed\.$"
+
+
+def test_a_folder_of_broken_pictures_is_refused_and_nothing_is_removed(place, folder, written):
     fill(place, folder)
+    before, moved = paths_in(place), folder.rename(folder.parent / "moved")
+    for listed in list_pictures(moved).pictures:
+        (moved / listed.path).write_bytes(b"broken")
+    written.clear()
+    with pytest.raises(Mistake, match=NONE):
+        fill(place, moved)
+    assert written == []
+    assert paths_in(place) == before
+    gallery = open_gallery(place)
+    assert gallery.about.root == str(folder)
+    gallery.close()
+
+
+def test_a_listing_without_pictures_removes_nothing(place, folder):
+    fill(place, folder)
+    with pytest.raises(Mistake, match=r"^none of the 0 pictures can be read; nothing was removed\.$"):
+        fill_store(FakeModel(), Listing(folder, [], []), place)
+    assert len(paths_in(place)) == 21
+
+
+def test_a_new_store_of_broken_pictures_is_empty(place, folder):
     for listed in list_pictures(folder).pictures:
         (folder / listed.path).write_bytes(b"broken")
-    assert fill(place, folder).removed == 21
+    with pytest.raises(Mistake, match=NONE):
+        fill(place, folder)
     gallery = open_gallery(place)
     assert len(gallery) == 0
     assert gallery.classes() == {}

@@ -218,6 +218,21 @@ def test_the_order_does_not_depend_on_the_disk(tmp_path, monkeypatch):
     write_folder(tmp_path)
     wanted = list_pictures(tmp_path)
     walk = os.walk
-    monkeypatch.setattr(os, "walk", lambda top: reversed([(here, f[::-1], n[::-1]) for here, f, n in walk(top)]))
+    monkeypatch.setattr(os, "walk", lambda top, **_: reversed([(here, f[::-1], n[::-1]) for here, f, n in walk(top)]))
     assert list_pictures(tmp_path) == wanted
     assert len(wanted.pictures) == 12
+
+
+def test_a_folder_that_cannot_be_read_is_named_and_not_passed_over(tmp_path, monkeypatch):
+    write_folder(tmp_path)
+    scan = os.scandir
+    locked = sorted(folder for folder in tmp_path.iterdir())[1]
+
+    def refuse(top):
+        if os.fspath(top) == os.fspath(locked):
+            raise PermissionError(13, "Permission denied", os.fspath(top))
+        return scan(top)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(Mistake, match=f"{locked.name} cannot be read .Permission denied.; change its rights"):
+        list_pictures(tmp_path)

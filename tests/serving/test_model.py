@@ -139,3 +139,10 @@ def test_places_are_seen_from_the_index_and_absolutely(tmp_path):
     about = FakeModel(place=tmp_path / "a" / "run").about
     assert places_of(about, tmp_path / "b" / "c" / "x") == ("../../a/run", str(tmp_path / "a" / "run"))
     assert relative(str(tmp_path / "run"), tmp_path / "x") == "run"
+
+
+def test_a_damaged_export_does_not_cost_the_run(run):
+    exported = run / "export" / "model.onnx"
+    exported.parent.mkdir()
+    exported.write_bytes(b"cut short")
+    assert isinstance(open_model(run), RunModel)

@@ -1,7 +1,11 @@
 """PostgreSQL: names, passwords, indexes, connections that break. What all stores share is in test_filling.py."""
 
+import contextlib
 import importlib.util
+import inspect
+import json
 import secrets
+import sys
 import threading
 import time
 from urllib.parse import quote
@@ -263,6 +267,38 @@ def test_tables_that_are_not_there_or_not_ours_are_refused(postgres_table, conne
     for comment in ("prose", "[]", "{}", '"shadowmetric"', '{"shadowmetric": 3}', '{"shadowmetric": {"dim": "x"}}'):
         connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(name, sql.Literal(comment)))
         refusal(postgres_table)
+
+
+@pytest.mark.parametrize("depth", [500, 100_000])
+def test_a_comment_that_is_nested_too_deeply_is_one_sentence(depth, postgres_table, connection):
+    name = sql.Identifier(postgres_place(postgres_table).table)
+    connection.execute(sql.SQL("CREATE TABLE {} (x int)").format(name))
+    nested = "[" * depth + "]" * depth
+    comment = json.dumps({"shadowmetric": about().plain()}).replace('"one"', nested)
+    for text in (nested, comment):
+        connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(name, sql.Literal(text)))
+        with few_frames():
+            assert "is there, but not by shadowmetric" in refusal(postgres_table)
+
+
+@contextlib.contextmanager
+def few_frames():
+    """Let Python give up where it has gone some hundred calls further than here."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 250)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def test_cosines_are_at_most_1(postgres_table):
+    gallery = write(postgres_table)
+    row = np.full((1, DIM), 0.3536, np.float32)  # a bit longer than 1
+    gallery.put([Embedded(Listed("long.png", None), bytes(32), row[0])])
+    assert float((row @ row.T).item()) > 1
+    assert gallery.nearest(row, 1)[0][0].similarity == 1.0
+    gallery.close()
 
 
 def test_a_user_who_may_not_add_the_extension_is_told(postgres_server):

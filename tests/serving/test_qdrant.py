@@ -7,12 +7,15 @@ client's local mode, so that addresses, keys, JSON and refusals are those of a s
 import contextlib
 import gc
 import importlib.util
+import inspect
 import json
 import pickle
 import socket
 import sqlite3
+import sys
 import threading
 import time
+import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -175,6 +178,11 @@ def world():
     server.world.client.close()
 
 
+@pytest.fixture(autouse=True)
+def no_key(monkeypatch):
+    monkeypatch.delenv("QDRANT_API_KEY", raising=False)
+
+
 @pytest.fixture(params=["folder", "server"])
 def place(request, tmp_path):
     return f"qdrant://{tmp_path}/birds" if request.param == "folder" else request.getfixturevalue("world").place
@@ -217,6 +225,103 @@ def test_keys_come_in_pages(place, monkeypatch):
     found = list(gallery.keys())
     assert len(found) == len(set(found)) == 20
     gallery.close()
+
+
+def strangers():
+    """Return points as others might put them beside ours, nearer to everything than ours are."""
+    ours = pictures()[0]
+    path, digest = "0\udce9\\\\.png".replace("\udce9", "\\udce9"), ours.digest.hex()
+    payloads = [
+        None,
+        {"title": "x"},
+        {"path": 3},
+        {"path": "a.png", "label": ["a"], "digest": digest},
+        {"path": "b.png", "label": "a", "digest": digest},
+        {"path": "\\ud800", "label": None, "digest": digest},
+        {"path": path, "label": "a", "digest": digest},
+    ]
+    ids = [7, 2**63, str(uuid.UUID(int=5)), *(str(uuid.UUID(int=2**127 + n)) for n in range(4))]
+    return [
+        models.PointStruct(id=one, vector=[100.0] * DIM, payload=payload)
+        for one, payload in zip(ids, payloads, strict=True)
+    ]
+
+
+def test_points_of_others_are_passed_over_and_stay(place):
+    write(place)
+    plain = open_qdrant(place)
+    wanted, known = plain.nearest(queries(), 20), plain.known(list(plain.keys()))
+    rows = plain.rows_of([pictures()[0].digest])
+    assert len(wanted[0]) == len(known) == 20
+    plain.ask(lambda client: client.upsert("birds", strangers()))
+    for k in (1, 7, 20):
+        assert plain.nearest(np.abs(queries()), k) == [hits[:k] for hits in plain.nearest(np.abs(queries()), 30)]
+    assert plain.nearest(queries(), 20) == wanted
+    assert plain.nearest(queries(), 30) == wanted
+    assert {hit.entry.label for hit in plain.nearest(np.abs(queries(1)), 3, "a")[0]} == {"a"}
+    assert set(plain.keys()) == set(known)
+    others = [uuid.UUID(str(point.id)).hex for point in strangers() if isinstance(point.id, str)]
+    assert plain.known([*known, *others]) == known
+    assert [plain.entry(key) for key in others] == [plain.row(key) for key in others] == [None] * 5
+    np.testing.assert_array_equal(plain.rows_of([pictures()[0].digest])[pictures()[0].digest], *rows.values())
+    plain.remove(list(plain.keys()))
+    assert len(plain) == len(strangers())
+    assert plain.nearest(queries(), 3) == [[]] * 5
+    plain.close()
+
+
+def test_points_of_ours_that_lost_their_digest_are_not_known(place):
+    write(place)
+    gallery = open_qdrant(place)
+    keys, digest = list(gallery.keys()), pictures()[3].digest
+    for value in (None, 3, "xy", [digest.hex()]):
+        ids = [str(uuid.UUID(key)) for key in keys]
+        gallery.ask(lambda client, ids=ids, value=value: client.set_payload("birds", {"digest": value}, ids))
+        assert gallery.known(keys) == {}
+        assert gallery.rows_of([digest]) == {}
+    gallery.close()
+
+
+def test_cosines_are_at_most_1(place):
+    write(place)
+    gallery = open_qdrant(place)
+    row = np.full((1, DIM), 0.3536, np.float32)  # a bit longer than 1
+    gallery.put([Embedded(Listed("long.png", None), bytes(32), row[0])])
+    assert float((row @ row.T).item()) > 1
+    assert gallery.nearest(row, 1)[0][0].similarity == 1.0
+    gallery.close()
+
+
+@pytest.mark.parametrize("depth", [500, 100_000])
+def test_metadata_that_is_nested_too_deeply_is_one_sentence(tmp_path, depth):
+    nested = "[" * depth + "]" * depth
+    said = json.dumps(about().plain()).replace('"one"', nested)
+    with contextlib.closing(QdrantClient(path=str(tmp_path))) as client:
+        for name, text in (("all", nested), ("some", said)):
+            vectors = models.VectorParams(size=DIM, distance=models.Distance.DOT)
+            client.create_collection(name, vectors, metadata={"shadowmetric": text})
+    for name in ("all", "some"):
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(len(inspect.stack(0)) + 250)
+        try:
+            sentence = refusal(f"qdrant://{tmp_path}/{name}")
+        finally:
+            sys.setrecursionlimit(before)
+        assert "does not say which model" in sentence or "not by shadowmetric" in sentence
+
+
+def test_metadata_that_can_be_read_but_not_shown_is_one_sentence(tmp_path, monkeypatch):
+    def too_deep(told, where):
+        raise RecursionError
+
+    write(f"qdrant://{tmp_path}/birds")
+    monkeypatch.setattr("shadowmetric.serving.qdrant.about_from", too_deep)
+    assert "is there, but not by shadowmetric" in refusal(f"qdrant://{tmp_path}/birds")
+
+
+def test_a_server_that_nests_too_deeply_is_one_sentence(world):
+    world.answer = (200, b'{"result": ' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+    refusal(world.place, Stopped)
 
 
 def test_a_server_searches_every_row_unless_it_is_asked_for_its_index(world):
@@ -269,8 +374,17 @@ def test_a_connection_that_broke_is_tried_once_more(world):
 
 def test_wrong_keys_are_one_sentence(world):
     write(world.place)
-    assert "is not for this key; write qdrant://KEY@HOST/…." in refusal(world.place.replace(KEY, "other"))
+    sentence = refusal(world.place.replace(KEY, "other"))
+    assert "is not for this key; write qdrant://KEY@HOST/…, or set QDRANT_API_KEY." in sentence
     assert "is not for this key" in refusal(world.place.replace(f"{KEY}@", ""))
+
+
+def test_a_key_of_the_environment_is_sent(world, monkeypatch):
+    write(world.place)
+    monkeypatch.setenv("QDRANT_API_KEY", KEY)
+    gallery = open_qdrant(world.place.replace(f"{KEY}@", ""))
+    assert len(gallery) == 20
+    gallery.close()
 
 
 @pytest.mark.parametrize(
@@ -350,8 +464,10 @@ class Evil:
         return (open, (str(self.path), "w"))
 
 
-def damage(folder, point):
-    with sqlite3.connect(folder / "collection" / "birds" / "storage.sqlite") as storage:
+def damage(folder, point, name="birds"):
+    (folder / "collection" / name).mkdir(parents=True, exist_ok=True)
+    with sqlite3.connect(folder / "collection" / name / "storage.sqlite") as storage:
+        storage.execute("CREATE TABLE IF NOT EXISTS points (id TEXT PRIMARY KEY, point BLOB)")
         storage.execute("INSERT INTO points VALUES ('evil', ?)", (point,))
     storage.close()
 
@@ -360,12 +476,55 @@ def test_a_hostile_folder_runs_nothing(tmp_path):
     write(f"qdrant://{tmp_path}/birds")
     damage(tmp_path, pickle.dumps(Evil(tmp_path / "was here")))
     for name in ("birds", "bees"):  # the client would read all of a folder
-        assert "storage.sqlite holds what is no point (it names io.open); do not use" in refusal(
-            f"qdrant://{tmp_path}/{name}"
-        )
+        said = refusal(f"qdrant://{tmp_path}/{name}")
+        assert said == f"{tmp_path} holds what is no point (it names io.open); do not use this folder."
     with pytest.raises(Mistake, match="holds what is no point"):
         write(f"qdrant://{tmp_path}/birds")
     assert not (tmp_path / "was here").exists()
+
+
+@pytest.mark.parametrize("name", ["a/b", "birds/c"])
+def test_hostile_points_under_nested_names_run_nothing(tmp_path, name):
+    write(f"qdrant://{tmp_path}/birds")
+    said = json.loads((tmp_path / "meta.json").read_text())
+    said["collections"][name] = said["collections"]["birds"]
+    (tmp_path / "meta.json").write_text(json.dumps(said))
+    damage(tmp_path, pickle.dumps(Evil(tmp_path / "was here")), name)
+    assert "holds what is no point (it names io.open)" in refusal(f"qdrant://{tmp_path}/birds")
+    assert not (tmp_path / "was here").exists()
+
+
+def test_a_view_that_shows_hostile_points_now_and_then_runs_nothing(tmp_path):
+    write(f"qdrant://{tmp_path}/birds")
+    with sqlite3.connect(tmp_path / "collection" / "birds" / "storage.sqlite") as storage:
+        storage.execute("ALTER TABLE points RENAME TO plain")
+        storage.execute("CREATE TABLE evil (point BLOB)")
+        storage.execute("INSERT INTO evil VALUES (?)", (pickle.dumps(Evil(tmp_path / "was here")),))
+        storage.execute(
+            "CREATE VIEW points AS SELECT rowid AS rowid, id, CASE WHEN abs(random()) % 20 = 0 "
+            "THEN (SELECT point FROM evil) ELSE point END AS point FROM plain"
+        )
+    storage.close()
+    for _ in range(20):
+        with contextlib.suppress(Mistake):
+            open_qdrant(f"qdrant://{tmp_path}/birds").close()
+    assert not (tmp_path / "was here").exists()
+
+
+def test_hostile_points_of_a_collection_that_is_to_be_made_run_nothing(tmp_path):
+    damage(tmp_path, pickle.dumps(Evil(tmp_path / "was here")))
+    with pytest.raises(Stopped, match=r"cannot be used \(it names io\.open\); try again later\.$"):
+        write(f"qdrant://{tmp_path}/birds")
+    assert not (tmp_path / "was here").exists()
+
+
+def test_a_client_that_cannot_be_guarded_opens_no_folders(tmp_path, monkeypatch):
+    write(f"qdrant://{tmp_path}/birds")
+    monkeypatch.delattr("qdrant_client.local.persistence.pickle")
+    assert "cannot be opened safely by this version of qdrant-client;" in refusal(f"qdrant://{tmp_path}/birds")
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "qdrant_client.local.persistence", None)
+    assert "cannot be opened safely by this version of qdrant-client;" in refusal(f"qdrant://{tmp_path}/birds")
 
 
 @pytest.mark.parametrize(

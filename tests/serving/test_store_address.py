@@ -7,9 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shadowmetric.mistakes import Mistake
-from shadowmetric.serving.store_address import from_stored, postgres_place, qdrant_place, to_stored, without_secrets
+from shadowmetric.serving.store_address import (
+    beginning,
+    from_stored,
+    postgres_place,
+    qdrant_place,
+    to_stored,
+    without_secrets,
+)
 
 SECRET = "hunter2"
+
+
+@pytest.fixture(autouse=True)
+def no_key(monkeypatch):
+    monkeypatch.delenv("QDRANT_API_KEY", raising=False)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +37,23 @@ SECRET = "hunter2"
 def test_a_server_of_qdrant(place, url, key, collection):
     found = qdrant_place(place)
     assert (found.url, found.key, found.collection, found.folder) == (url, key, collection, None)
+
+
+def test_a_key_may_come_from_the_environment(monkeypatch):
+    monkeypatch.setenv("QDRANT_API_KEY", f"{SECRET}\n")
+    assert qdrant_place("qdrant://host/birds").key == SECRET
+    assert qdrant_place("qdrant://other@host/birds").key == "other"
+    assert qdrant_place("qdrant:///folder/birds").key is None
+    assert SECRET not in repr(qdrant_place("qdrant://host/birds"))
+
+
+@pytest.mark.parametrize("key", [f"{SECRET}%0A", f"a%20{SECRET}", f"%C3%A4{SECRET}"])
+def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(key):
+    with pytest.raises(
+        Mistake, match=r"the key for collection 'birds' at .* has letters that no key has; .*\.$"
+    ) as said:
+        qdrant_place(f"qdrant://{key}@host/birds")
+    assert SECRET not in str(said.value)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +102,13 @@ def test_what_is_not_ours_goes_to_libpq_unchanged(place, table, address):
         "qdrant://host/birds/more",
         "qdrant://host/birds?table=x",
         "qdrant://host/birds%ff",
+        f"qdrant://host/birds?api_key={SECRET}",
+        f"qdrant://host:{SECRET}/birds",
+        f"qdrant:/{SECRET}@host/birds",
+        f"postgresql:/u:{SECRET}@h/db",
+        f"postgresql:u:{SECRET}@h/db",
+        f"postgresql://u:{SECRET}",
+        f"postgresql://h,u:{SECRET}/db",
         "qdrant://:80/birds",
         f"qdrant://{SECRET}@/birds",
         f"qdrant://a/{SECRET}@host/birds",
@@ -86,8 +122,25 @@ def test_what_is_not_ours_goes_to_libpq_unchanged(place, table, address):
 def test_addresses_that_cannot_be_read_are_refused(place):
     with pytest.raises(Mistake, match="is no address of a store; write ") as said:
         (qdrant_place if place.startswith("qdrant") else postgres_place)(place)
+    scheme = place.partition(":")[0]
+    assert str(said.value).startswith((f"{scheme}://… is no", f"{scheme}… is no"))
     assert SECRET not in str(said.value)
-    assert (place in str(said.value)) == (SECRET not in place)
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        (f"mysql://me:{SECRET}@host/db", "mysql…"),
+        (f"postgresql:/u:{SECRET}@h/db", "postgresql…"),
+        (f"host=h password={SECRET}", "host…"),
+        (f"{SECRET}@host/birds", "…"),
+        ("one word\nand more", "one…"),
+        ("x" * 30, "x" * 20 + "…"),
+        ("", "…"),
+    ],
+)
+def test_of_what_is_no_address_only_the_beginning_is_shown(place, shown):
+    assert beginning(place) == shown
 
 
 @pytest.mark.parametrize("name", ["a%2Fb", "a%00", "a:b", "a%5Cb", "..", ".", "a*", "%22"])

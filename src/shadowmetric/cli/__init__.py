@@ -31,6 +31,13 @@ def main(tokens: Sequence[str] | None = None) -> None:
             how = "" if several == "1" else f", started with {several} processes as before"
             print(f"Stopped and saved. Go on with{how}:\n{saved}", file=sys.stderr)
         sys.exit(130)
+    except BrokenPipeError:  # whoever read has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as wrong:  # a full disk, a folder that may not be written to
+        named = "" if wrong.filename is None else f"{wrong.filename}: "
+        print(f"{who()}{one_line(named + (wrong.strerror or str(wrong)))}.", file=sys.stderr)
+        sys.exit(1)
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         sys.exit(130)

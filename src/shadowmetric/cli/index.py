@@ -56,7 +56,8 @@ def index(
     to
         Write into a vector store instead: qdrant://HOST/COLLECTION or postgresql://HOST/DATABASE?table=NAME.
     approximate
-        Search that does not look at every row: hnsw or ivf. Default: exact.
+        Search that does not look at every row: hnsw or ivf; none for exact search. Default: as the index is, else
+        exact.
     batch
         Pictures that are embedded at once.
     """
@@ -104,7 +105,7 @@ def filled(model: "Model", listing: "Listing", to: str, batch: int, tell: Tell) 
 def check(out: Path | None, to: str | None, approximate: str | None, batch: int) -> None:
     """Refuse options that make no sense, before anything is read."""
     from shadowmetric.serving.gallery import STORES, is_store
-    from shadowmetric.serving.store_address import without_secrets
+    from shadowmetric.serving.store_address import beginning
 
     if batch < 1:
         raise Mistake(f"--batch is {batch}; it must be 1 or more.")
@@ -113,13 +114,15 @@ def check(out: Path | None, to: str | None, approximate: str | None, batch: int)
     if out is not None and out.parts[:1] in [(name.rstrip("/"),) for name in STORES]:
         raise Mistake("--out is a file; write into a vector store by --to.")
     if to is not None and not is_store(to):
-        raise Mistake(f"--to is {without_secrets(to)!r}; give an address that begins with {' or '.join(STORES)}.")
+        raise Mistake(f"--to is {beginning(to)!r}; give an address that begins with {' or '.join(STORES)}.")
     if to is not None and (out is not None or approximate is not None):
         raise Mistake("--to writes into a vector store, which has a search of its own; leave --out and --approximate.")
     if approximate is not None:
         from shadowmetric.serving.approximate import check_kind
+        from shadowmetric.serving.indexing import EXACT
 
-        check_kind(approximate)
+        if approximate != EXACT:
+            check_kind(approximate)
 
 
 def default_out(pictures: Path) -> Path:

@@ -30,6 +30,7 @@ def search(
     top: int = 10,
     label: Annotated[str | None, Parameter(name="--class", show_default=False)] = None,
     model: Annotated[Path | None, Parameter(show_default=False)] = None,
+    shown_from: Annotated[Path | None, Parameter(name="--pictures", show_default=False)] = None,
     json: Flag = False,
     html: Annotated[Path | None, Parameter(show_default=False)] = None,
     thumbnails: Annotated[bool | None, Parameter(show_default=False)] = None,
@@ -48,6 +49,8 @@ def search(
         Search among the pictures of this class alone.
     model
         The run or .onnx file that made the index, if it is no longer where it was.
+    shown_from
+        The indexed folder, if it is no longer where it was: small pictures are shown from there.
     json
         Print JSON instead of a table.
     html
@@ -56,7 +59,8 @@ def search(
         Show small pictures in the terminal. Default: if it has the colours.
     """
     from shadowmetric.evaluation.progress import Bar
-    from shadowmetric.serving.gallery import file_of, open_gallery
+    from shadowmetric.serving.elsewhere import open_with_pictures
+    from shadowmetric.serving.gallery import file_of
     from shadowmetric.serving.model import model_of
     from shadowmetric.serving.searching import search as find
 
@@ -69,7 +73,7 @@ def search(
     broken: list[str] = []
     with Bar() as bar:
         bar("opening the index", 0.0)
-        gallery = open_gallery(index)
+        gallery = open_with_pictures(index, shown_from)
         embedder = model_of(gallery.about, file_of(index), model)
         answers = []
         for answer in find(gallery, embedder, pictures, top, label=label, broken=broken):

@@ -29,6 +29,7 @@ def serve(
     /,
     *,
     model: Annotated[Path | None, Parameter(show_default=False)] = None,
+    pictures: Annotated[Path | None, Parameter(show_default=False)] = None,
     host: str = "127.0.0.1",
     port: int = 8000,
     max_upload_mb: int = 16,
@@ -48,6 +49,8 @@ def serve(
         A file that `shadowmetric index` wrote, or an address of a vector store.
     model
         The run, or the .onnx file, that made the index. Default: where the index says it was.
+    pictures
+        The indexed folder. Default: where the index says it is; name it if it has moved, or if the index is another's.
     host
         Address to listen at; 0.0.0.0 lets everybody in who reaches this machine.
     port
@@ -71,10 +74,10 @@ def serve(
     from shadowmetric.serving.server.settings import ServeSettings, cores
 
     settings = ServeSettings(host, port, max_upload_mb, max_pixels, cores() if at_once is None else at_once, waiting)
-    run(index, model, settings, open_page)
+    run(index, model, pictures, settings, open_page)
 
 
-def run(index: str, instead: Path | None, settings, open_page: bool) -> None:
+def run(index: str, instead: Path | None, pictures: Path | None, settings, open_page: bool) -> None:
     """Open everything, answer requests, and say so."""
     from shadowmetric.cli.screen import say, screen
     from shadowmetric.serving.server.index import serve_index
@@ -88,7 +91,7 @@ def run(index: str, instead: Path | None, settings, open_page: bool) -> None:
         if open_page:
             show_page(address)
 
-    serve_index(index, settings, instead, begun)
+    serve_index(index, settings, instead, pictures, begun)
     say(console, "Stopped.")
 
 

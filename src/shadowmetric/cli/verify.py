@@ -51,17 +51,19 @@ def verify(
     from shadowmetric.cli.screen import say, screen
     from shadowmetric.evaluation.progress import Bar
     from shadowmetric.serving.calibration import calibrate
-    from shadowmetric.serving.model import RunModel
-    from shadowmetric.serving.verifying import verify as decide
+    from shadowmetric.serving.model import open_model
+    from shadowmetric.serving.verifying import check_rate, cosine_of
     from shadowmetric.training.run import Run
 
     if run is None or first is None or second is None:
         raise Mistake("give a run and two pictures: `shadowmetric verify RUN PICTURE PICTURE`.")
+    check_rate(rate)
     with Bar() as bar:
         bar("opening the run", 0.0)
-        model = RunModel(run)
+        model = open_model(run)
+        cosine = cosine_of(model, first, second)
         calibration = calibrate(Run(run), model, data_root=data_root, tell=bar)
-        found = decide(model, calibration, first, second, rate)
+        found = calibration.decide(cosine, rate)
     if json:
         print(as_json.dumps(asdict(found) | {"measured_on": calibration.pictures}, indent=2))
         return

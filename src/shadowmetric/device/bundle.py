@@ -38,6 +38,14 @@ class Picture(NamedTuple):
     row: np.ndarray  # (dim,) float32
 
 
+class Added(NamedTuple):
+    """What was entered into an index."""
+
+    new: int
+    replaced: int  # of paths that were there, with another content or class
+    left_out: list[str]  # a sentence on each that was there
+
+
 class Bundle:
     """The model, the index and the threshold of a folder; each is read when it is first needed."""
 
@@ -59,9 +67,9 @@ class Bundle:
         file = self.folder / CALIBRATION
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as wrong:
+        except (OSError, RecursionError, ValueError) as wrong:
             raise Mistake(f"{file} cannot be read ({wrong}); make the bundle again.") from None
-        calibration = calibration_from(found, str(file))
+        calibration = calibration_from(found, str(file), "make the bundle again")
         if calibration.fingerprint != self.model.about.fingerprint:
             raise Mistake(f"{file} was measured with another model than {MODEL} beside it; make both anew.")
         return calibration
@@ -88,17 +96,24 @@ class Bundle:
         """Return whether two pictures show the same."""
         return self.calibration().decide(float(np.clip(first.row @ second.row, -1, 1)), rate)
 
-    def add(self, pictures: list[Picture], label: str | None) -> list[str]:
-        """Add pictures to the index, which takes the old one's place at once; return a sentence on each left out."""
+    def add(self, pictures: list[Picture], label: str | None) -> Added:
+        """Add pictures to the index, which takes the old one's place at once; those of known paths are replaced."""
         with locked(self.folder / f".{INDEX}.lock"):
             about, contents = self.index()
-            known = {path: bytes(digest) for path, digest in zip(contents.paths, contents.hashes, strict=True)}
+            numbers = {path: number for number, path in enumerate(contents.paths)}
+            known = {
+                one.name: (bytes(contents.hashes[number]), contents.entry(number).label)
+                for one in pictures
+                if (number := numbers.get(one.name)) is not None
+            }
             wanted = {one.name: one for one in pictures}
-            fresh = [one for one in wanted.values() if known.get(one.name) != one.digest]
+            fresh = [one for one in wanted.values() if known.get(one.name) != (one.digest, label)]
             if fresh:
                 write_index(self.folder / INDEX, about, with_pictures(contents, fresh, label))
-        left_out = [name for name in wanted if known.get(name) == wanted[name].digest]
-        return [f"{name} is in the index already, with the same content; it is left as it is." for name in left_out]
+        replaced = sum(one.name in known for one in fresh)
+        left = [name for name in wanted if known.get(name) == (wanted[name].digest, label)]
+        sentences = [f"{name} is in the index already, with the same content and class." for name in left]
+        return Added(len(fresh) - replaced, replaced, sentences)
 
 
 def with_pictures(contents: Contents, fresh: list[Picture], label: str | None) -> Contents:

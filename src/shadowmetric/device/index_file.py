@@ -186,8 +186,10 @@ def checked(
         found.get("approximate"),
         str(header["approximate"]),
     )
-    if not len(contents.labels) == len(ends) == rows or (rows and contents.labels.max() >= len(classes)):
+    if not len(contents.labels) == len(ends) == rows:
         raise damaged(path, "its arrays have different numbers of rows")
+    if rows and not -1 <= contents.labels.min() <= contents.labels.max() < len(classes):
+        raise damaged(path, "it has classes without a name")
     if (np.diff(ends, prepend=0) < 0).any() or (ends[-1] if rows else 0) != len(found["paths"]):
         raise damaged(path, "its paths do not end where it says")
     if any(((part.view("<u2") & INFINITE) == INFINITE).any() for part in parts(contents.rows)):

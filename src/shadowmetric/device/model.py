@@ -41,10 +41,20 @@ class OnnxModel:
             raise Mistake(f"{path} does not say what it takes; give a model that `shadowmetric export` wrote.")
         try:
             plain = json.loads(metadata[METADATA])
-        except ValueError as wrong:
+        except (RecursionError, ValueError) as wrong:
             raise Mistake(f"{path} does not say what it takes ({wrong}); export it again.") from None
         self.about: About = about_from(plain, str(path))
         self.input = self.session.get_inputs()[0].name
+        self.check(path)
+
+    def check(self, path: Path) -> None:
+        """Refuse a graph that does not take and give what its metadata say."""
+        shape, inputs, outputs = self.about.shape, self.session.get_inputs(), self.session.get_outputs()
+        taken = [(one.type, one.shape[1:]) for one in inputs]
+        if taken != [("tensor(uint8)", [shape.channels, shape.size, shape.size])] or (
+            [one.shape[1:] for one in outputs] != [[self.about.dim]]
+        ):
+            raise Mistake(f"{path} takes or gives something else than it says; export it again.")
 
     def embed(self, squares: np.ndarray) -> np.ndarray:
         """Return the embeddings, (batch, dim) float32 of length 1, of (batch, channels, size, size) uint8."""

@@ -9,9 +9,10 @@ more pixels than allowed is refused by its header, before anything is decoded.
 
 Training resizes with torchvision, this with pillow: the same filter, apart by at most 1 of 255 in some pixels.
 
-Memory: the decoded picture; at most `most_pixels` × 4 bytes, twice.
+Memory: the decoded picture, and copies while it is turned, laid on white or converted: up to 16 bytes a pixel.
 """
 
+import warnings
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -34,6 +35,9 @@ TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }  # by EXIF orientation
+
+
+warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # such pictures are refused here, in a sentence
 
 
 class BrokenImage(Mistake):
@@ -116,8 +120,13 @@ def _upright(picture: Image.Image) -> Image.Image:
 
 def _eight_bits(picture: Image.Image) -> Image.Image:
     """Return a picture without transparency and with 8 bits a channel."""
-    if picture.mode.startswith("I"):  # I;16, or I with 16 bits in use
-        return Image.fromarray((np.array(picture).clip(0, 65535) >> 8).astype(np.uint8))
+    if picture.mode == "F" or picture.mode.startswith("I"):
+        values = np.nan_to_num(np.array(picture, np.float64))
+        if picture.mode == "F":  # 0 to 1, or 0 to 255
+            values *= 255 if values.max() <= 1 else 1
+        elif picture.mode != "I" or values.max() > 255:  # I;16, or I with 16 bits in use
+            values = values.clip(0, 65535) // 256
+        return Image.fromarray(values.clip(0, 255).astype(np.uint8))
     if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
         on_white = Image.new("RGBA", picture.size, "white")
         on_white.alpha_composite(picture.convert("RGBA"))

@@ -6,7 +6,8 @@
     python -m device info
 
 `add` embeds pictures and enters them into the bundle's index under the paths as they are given, with `./` and the like
-removed; nothing is copied. A path that is in the index already is entered again only if its content has changed.
+removed; nothing is copied. The paths that came with the bundle are those below the folder that it was made of; a
+picture with the path of one that is in the index takes its place, if its content or class is another.
 
 What was got wrong is one sentence on standard error and exit code 2. Pictures that cannot be read are named there, the
 others are seen to, and the exit code is 1.
@@ -41,6 +42,9 @@ def main(words: Sequence[str] | None = None) -> int:
     except ImportError as missing:
         complain(f"{missing.name} is not installed; run `pip install -r requirements.txt`.")
         return 2
+    except BrokenPipeError:  # whoever read has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except OSError as wrong:  # a full disk, a folder that may not be written to
         complain(f"{wrong.filename or 'a file'}: {wrong.strerror}.")
         return 2
@@ -121,10 +125,10 @@ def add(bundle: Bundle, given: Any) -> int:
         raise Mistake("the class is empty; name one, or leave --class out.")
     names = list(dict.fromkeys(Path(os.path.normpath(name)).as_posix() for name in given.pictures))
     pictures, broken = read_all(bundle, names)
-    left_out = bundle.add(pictures, given.label) if pictures else []
+    new, replaced, left_out = bundle.add(pictures, given.label) if pictures else (0, 0, [])
     for sentence in left_out:
         complain(sentence)
-    print(f"{len(pictures) - len(left_out)} added; the index has {len(bundle.index()[1]):,} pictures.")
+    print(f"{new} added, {replaced} replaced; the index has {len(bundle.index()[1]):,} pictures.")
     return 1 if broken or left_out else 0
 
 

@@ -80,16 +80,16 @@ def rounded_up(rate: float) -> float:
     return math.ceil(rate * 10**digits * (1 - 1e-12)) / 10**digits
 
 
-def calibration_from(found: Any, where: str) -> Calibration:
-    """Return what JSON says; `where` it was found stands in the refusal."""
+def calibration_from(found: Any, where: str, remedy: str = "remove it, and it is measured again") -> Calibration:
+    """Return what JSON says; `where` it was found, and what to do, stand in the refusal."""
     try:
         columns = {name: tuple(float(value) for value in found[name]) for name in COLUMNS}
         words = str(found["fingerprint"]), str(found["pictures"])
         calibration = Calibration(*words, int(found["genuine_pairs"]), int(found["impostor_pairs"]), **columns)
     except (KeyError, OverflowError, TypeError, ValueError) as wrong:
-        raise Mistake(f"{where} is no calibration ({wrong!r}); remove it, and it is measured again.") from None
+        raise Mistake(f"{where} is no calibration ({wrong!r}); {remedy}.") from None
     if len({len(values) for values in columns.values()}) != 1 or not calibration.cosines:
-        raise Mistake(f"{where} has columns of different lengths; remove it, and it is measured again.")
+        raise Mistake(f"{where} has columns of different lengths; {remedy}.")
     if calibration.impostor_pairs < 1 or list(calibration.cosines) != sorted(calibration.cosines):
-        raise Mistake(f"{where} makes no sense; remove it, and it is measured again.")
+        raise Mistake(f"{where} makes no sense; {remedy}.")
     return calibration

@@ -76,22 +76,39 @@ def search(
         gallery.close()
 
 
-def verify(run: Place, first: Place, second: Place, rate: float = 0.01, *, tell: Tell | None = None) -> Decision:
+def verify(
+    run: Place,
+    first: Place,
+    second: Place,
+    rate: float = 0.01,
+    *,
+    data_root: Place | None = None,
+    tell: Tell | None = None,
+) -> Decision:
     """Return whether two pictures show the same, at the threshold that takes at most so many pairs of two for one."""
     from shadowmetric.serving.calibration import calibrate
     from shadowmetric.serving.model import open_model
-    from shadowmetric.serving.verifying import verify as decide
+    from shadowmetric.serving.verifying import check_rate, cosine_of
     from shadowmetric.training.run import Run
 
+    check_rate(rate)
     model = open_model(Path(run))
-    return decide(model, calibrate(Run(Path(run)), model, tell=tell), Path(first), Path(second), rate)
+    cosine = cosine_of(model, Path(first), Path(second))
+    root = None if data_root is None else Path(data_root)
+    return calibrate(Run(Path(run)), model, data_root=root, tell=tell).decide(cosine, rate)
 
 
 def serve(
-    index: Place, *, model: Place | None = None, begun: Callable[[str, int], None] | None = None, **settings: Any
+    index: Place,
+    *,
+    model: Place | None = None,
+    pictures: Place | None = None,
+    begun: Callable[[str, int], None] | None = None,
+    **settings: Any,
 ) -> None:
     """Serve an index until Ctrl-C; settings are those of `ServeSettings`; begun: told the address, when it answers."""
     from shadowmetric.serving.server.index import serve_index
     from shadowmetric.serving.server.settings import ServeSettings
 
-    serve_index(str(index), ServeSettings(**settings), None if model is None else Path(model), begun)
+    moved = (None if place is None else Path(place) for place in (model, pictures))
+    serve_index(str(index), ServeSettings(**settings), *moved, begun=begun)

@@ -43,7 +43,7 @@ def faiss_here() -> Any:
 def check_kind(kind: str) -> Any:
     """Refuse a kind that there is not; return faiss."""
     if kind not in KINDS:
-        raise Mistake(f"--approximate is {kind!r}; choose one of {', '.join(KINDS)}.")
+        raise Mistake(f"--approximate is {kind!r}; choose one of {', '.join(KINDS)}, or none for exact search.")
     return faiss_here()
 
 
@@ -97,6 +97,25 @@ def tuned(index: Any, kind: str, rows: np.ndarray) -> float:
         if reached >= TARGET or looked_at >= most:
             return reached
         looked_at *= 2
+
+
+def searched(index: Any, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return cosines and row numbers, (queries, k); whoever asks for more than it was tuned for makes it look further.
+
+    A row number is -1 where nothing was found.
+    """
+    faiss = faiss_here()
+    if hasattr(index, "hnsw"):
+        further = faiss.SearchParametersHNSW(efSearch=max(index.hnsw.efSearch, 2 * k))
+    else:
+        further = faiss.SearchParametersIVF(nprobe=min(index.nlist, index.nprobe * -(-k // NEAREST)))
+    return index.search(np.ascontiguousarray(rows, np.float32), k, params=further)
+
+
+def kind_of(words: str) -> str | None:
+    """Return the kind of an approximate index by the words that were kept with it."""
+    kind = words.partition(":")[0]
+    return kind if kind in KINDS else None
 
 
 def sample(rows: np.ndarray, count: int) -> np.ndarray:

@@ -98,6 +98,8 @@ def check_place(out: Path) -> None:
         return
     if not out.is_dir():
         raise Mistake(f"{out} is a file; name a folder by --bundle.")
+    if out.resolve() == Path.cwd():
+        raise Mistake("--bundle is the folder that you are in, which cannot be replaced; name one inside of it.")
     others = [path.name for path in out.iterdir() if path.name not in OURS and not path.name.startswith(f".{INDEX}")]
     if others or ((names := {path.name for path in out.iterdir()}) and not {MODEL, INDEX, PROGRAM} <= names):
         what = f" (it has {', '.join(sorted(others)[:3])})" if others else ""

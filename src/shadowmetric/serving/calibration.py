@@ -21,7 +21,7 @@ from torch import Tensor
 from shadowmetric.device.threshold import Calibration, calibration_from
 from shadowmetric.evaluation.verification import BINS, lower_edge, pair_histograms
 from shadowmetric.mistakes import Mistake
-from shadowmetric.serving.model import Model
+from shadowmetric.serving.model import Model, portable_name
 from shadowmetric.serving.squares import dataset_of, squares_of
 from shadowmetric.training.files import write_json
 from shadowmetric.training.run import Run
@@ -37,7 +37,7 @@ def calibrate(run: Run, model: Model, *, data_root: Path | None = None, tell: Te
     if file.exists():
         try:
             kept = calibration_from(json.loads(file.read_text(encoding="utf-8")), str(file))
-        except (OSError, ValueError) as wrong:
+        except (OSError, RecursionError, ValueError) as wrong:
             raise wrong if isinstance(wrong, Mistake) else Mistake(f"{file} cannot be read ({wrong}).") from None
         if kept.fingerprint == model.about.fingerprint:
             return kept
@@ -63,7 +63,7 @@ def measure(run: Run, model: Model, data_root: Path | None = None, tell: Tell | 
             f"{run.folder}: the {len(labels)} test images of {dataset.name} have no pairs of one class, or none of "
             "two; a threshold needs both."
         )
-    pictures = f"{len(labels):,} test images of {len(np.unique(labels)):,} classes of {dataset.name}"
+    pictures = f"{len(labels):,} test images of {len(np.unique(labels)):,} classes of {portable_name(dataset.name)}"
     return table_of(genuine, impostor, model.about.fingerprint, pictures)
 
 

@@ -138,13 +138,13 @@ def placed(
 ) -> Exported:
     """Put what may stay into the folder, and remove an 8-bit file that may not."""
     figures = {one.model: one for one in measured}
-    if (apart := figures[FLOAT].largest_cosine_error) > FARTHEST:
+    if not (apart := figures[FLOAT].largest_cosine_error) <= FARTHEST:  # nor NaN
         raise Stopped(f"the exported model's rows are up to {apart:.2g} (1 - cos) from torch's; nothing was written.")
     refusal = None if INT8 not in made or accept else refusal_of(figures, limit)
     kept = {name: file for name, file in made.items() if name != INT8 or refusal is None}
     for name, file in kept.items():
         write_whole(folder / NAMES[name], lambda place, file=file: shutil.copyfile(file, place))
-    if INT8 not in kept:
+    if INT8 in made and INT8 not in kept:
         (folder / NAMES[INT8]).unlink(missing_ok=True)
     files = {name: folder / NAMES[name] for name in kept}
     exported = Exported(folder, files, measured, images, dataset, limit, refusal)

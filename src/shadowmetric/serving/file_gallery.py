@@ -4,7 +4,8 @@ Exact search makes the product of the queries with every row, a block at a time 
 float16 and compared in float32. A class is searched exactly even in an approximate index: it is small, and faiss would
 have to throw most of what it finds away.
 
-Memory: the scratch, and the pages of the file, which the system takes back when it needs them.
+Memory: the scratch, and the pages of the file, which the system takes back when it needs them; once a picture is asked
+for by its key, about 150 bytes a picture.
 """
 
 import functools
@@ -50,10 +51,7 @@ class FileGallery:
         """Return the k most similar pictures of each row, best first."""
         check_rows(rows, self.about.dim, k)
         k = min(k, max(1, len(self)))  # faiss makes room for all that is asked for
-        if label is None and self.faiss is not None:
-            similarity, number = self.faiss.search(np.ascontiguousarray(rows, np.float32), k)
-        else:
-            similarity, number = self.exact(rows, k, None if label is None else numbers_of(self.contents, label))
+        similarity, number = self.found(rows, k, None if label is None else numbers_of(self.contents, label))
         return [
             [
                 Hit(self.contents.entry(place), min(value, 1.0))
@@ -62,6 +60,16 @@ class FileGallery:
             ]
             for found in zip(similarity.tolist(), number.tolist(), strict=True)
         ]
+
+    def found(self, rows: np.ndarray, k: int, some: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return cosines and row numbers, (queries, k); approximate ones only if there are enough of them."""
+        if some is None and self.faiss is not None:
+            from shadowmetric.serving.approximate import searched
+
+            similarity, number = searched(self.faiss, rows, k)
+            if (number >= 0).all():
+                return similarity, number
+        return self.exact(rows, k, some)
 
     def exact(self, rows: np.ndarray, k: int, some: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return cosines and row numbers, (queries, k), of the most similar rows, or of the most similar of some."""

@@ -2,7 +2,8 @@
 
 Every picture of a listing is looked up by the key of its path. One that the store has with the same SHA-256 is left
 alone, or gets its new class; one that the store has under another path gives its row to the new one; the rest is
-embedded. What is no longer listed, or cannot be read any more, is removed last.
+embedded. What is no longer listed, or cannot be read any more, is removed last; but nothing if no picture at all can be
+read, for then it is the folder that is not there.
 
 Each batch is written for good before the next is made: a kill at any moment loses nothing that was written, and the
 same command goes on from there. A second call on the same pictures writes nothing.
@@ -25,7 +26,7 @@ from shadowmetric.mistakes import Mistake
 from shadowmetric.serving.embedding import BATCH, Embedded, digests_of, embed_pictures
 from shadowmetric.serving.gallery import POSTGRES
 from shadowmetric.serving.listing import Listed, Listing
-from shadowmetric.serving.model import Model
+from shadowmetric.serving.model import Model, same_rows
 from shadowmetric.serving.store import Store
 
 LOOKED_UP = 256  # pictures that a store is asked for at once
@@ -35,13 +36,17 @@ Item = TypeVar("Item")
 
 @dataclass
 class Filled:
-    """How many pictures were new, had another content or class, were removed, were there; sentences on broken ones."""
+    """How many pictures were new, had another content or class, were removed, were there; sentences on broken ones.
+
+    notes: sentences on what else is different from before.
+    """
 
     added: int = 0
     changed: int = 0
     removed: int = 0
     unchanged: int = 0
     broken: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def fill_store(
@@ -58,12 +63,21 @@ def fill_store(
     store = open_store(place, index)
     try:
         found = store.found()
-        if found is not None and (found.fingerprint, found.dim) != (about.fingerprint, about.dim):
+        if found is not None and not same_rows(found, about):
             named = "table by ?table=NAME" if place.startswith(POSTGRES) else "collection"
             raise Mistake(f"{store.shown} holds rows of another model; name another {named}, or remove it.")
-        if found != about:
+        if found is None:
             store.begin(about)
-        return Filling(store, listing, tell).fill(model, batch)
+        filling = Filling(store, listing, tell)
+        filling.write(model, batch)
+        if found is not None and found != about:  # not earlier: if nothing can be read, all stays as it was
+            store.begin(about)
+        if found is not None and found.root != about.root:
+            filling.filled.notes.append(f"The store was of {found.root}; now it is of {about.root}.")
+        filling.remove_others()
+        filling.tell("finishing", 1.0)
+        store.finish()
+        return filling.filled
     finally:
         store.close()
 
@@ -79,17 +93,17 @@ class Filling:
         self.changing: set[str] = set()  # keys that are being embedded again
         self.may_know = len(store) > 0
 
-    def fill(self, model: Model, batch: int) -> Filled:
-        """Add, change, remove."""
-        root, filled = self.listing.root, self.filled
-        for made in embed_pictures(model, root, self.fresh(), batch=batch, broken=filled.broken):
+    def write(self, model: Model, batch: int) -> None:
+        """Add and change; refuse a listing of which nothing can be read."""
+        broken = self.filled.broken
+        for made in embed_pictures(model, self.listing.root, self.fresh(), batch=batch, broken=broken):
             self.store.put(made)
             for picture in made:
                 self.note(key_of(picture.listed.path))
-        self.remove_others()
-        self.tell("finishing", 1.0)
-        self.store.finish()
-        return filled
+        if not self.kept:
+            first = f"; the first: {broken[0].rstrip('.')}" if broken else ""
+            count = len(self.listing.pictures)
+            raise Mistake(f"none of the {count:,} pictures can be read{first}; nothing was removed.")
 
     def note(self, key: str) -> None:
         """Count a picture that was written."""
@@ -134,11 +148,10 @@ class Filling:
 
     def remove_others(self) -> None:
         """Remove what was not kept."""
-        kept = np.sort(np.frombuffer(self.kept, np.uint64)) if self.kept else np.empty(0, np.uint64)
+        kept = np.sort(np.frombuffer(self.kept, np.uint64))
         for keys in parts(self.store.keys(), LOOKED_UP):
             numbers = np.array([int(key[:16], 16) for key in keys], np.uint64)
-            places = np.minimum(np.searchsorted(kept, numbers), max(len(kept) - 1, 0))
-            stays = kept[places] == numbers if len(kept) else np.zeros(len(keys), bool)
+            stays = kept[np.minimum(np.searchsorted(kept, numbers), len(kept) - 1)] == numbers
             others = [key for key, stay in zip(keys, stays.tolist(), strict=True) if not stay]
             if others:
                 self.tell("removing", 1.0)

@@ -73,10 +73,11 @@ def open_gallery(place: str) -> Gallery:
 
         return open_postgres(place)
     if "://" in place:
-        from shadowmetric.serving.store_address import without_secrets
+        from shadowmetric.serving.store_address import beginning
 
-        named = without_secrets(place)
-        raise Mistake(f"{named} is no place of an index; name a file, or an address as {', '.join(STORES)}….")
+        raise Mistake(
+            f"{beginning(place)} is no place of an index; name a file, or an address as {', '.join(STORES)}…."
+        )
     from shadowmetric.serving.file_gallery import FileGallery
 
     return FileGallery(Path(place))

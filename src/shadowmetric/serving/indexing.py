@@ -10,7 +10,7 @@ used by the next call; it is written every half minute, and when Ctrl-C is press
 
 Pictures that cannot be read are named and left out, and tried again by the next call.
 
-Memory: (pictures, dim) float16, and what `embedding.py` says.
+Memory: (pictures, dim) float16, under a kilobyte a picture for paths and sums, and what `embedding.py` says.
 """
 
 import time
@@ -29,6 +29,8 @@ from shadowmetric.serving.listing import Listed, Listing
 from shadowmetric.serving.model import Model, places_of, same_rows
 
 PART_EVERY = 30.0  # seconds
+EXACT = "none"  # as a kind of approximate search
+Before = dict[str, tuple[bytes, str | None]]  # SHA-256 and class of what the old index holds, by path
 Tell = Callable[[str, float], None]
 
 
@@ -38,7 +40,7 @@ class Indexed:
 
     pictures: int
     added: int
-    changed: int  # other bytes at a known path
+    changed: int  # other bytes, or another class, at a known path
     removed: int
     unchanged: int
     embedded: int  # the others' bytes were known
@@ -92,10 +94,9 @@ def build_index(
 
 
 def _build(model: Model, listing: Listing, out: Path, approximate: str | None, batch: int, tell: Tell) -> Indexed:
-    if approximate is not None:
-        from shadowmetric.serving.approximate import check_kind
-
-        check_kind(approximate)  # before the work
+    if batch < 1:
+        raise Mistake(f"--batch is {batch}; it must be 1 or more.")
+    approximate = chosen_kind(approximate, out)  # before the work
     about = replace(model.about, root=str(listing.root), model=places_of(model.about, out))
     part = out.with_name(f".{out.name}.part")
     known, before, notes = what_is_known(about, out)
@@ -137,16 +138,36 @@ def _build(model: Model, listing: Listing, out: Path, approximate: str | None, b
     )
 
 
-def what_is_known(about: About, out: Path) -> tuple[Known, dict[str, bytes], list[str]]:
-    """Return the rows that need not be made again, the digests of the old index by path, and sentences on it."""
+def chosen_kind(approximate: str | None, out: Path) -> str | None:
+    """Return the kind of approximate search: what is asked for, else what the index has; None for exact search."""
+    from shadowmetric.serving.approximate import check_kind, kind_of
+
+    if approximate is None and out.exists():
+        approximate = kind_of(read_old(out)[1].approximate_words)
+    if approximate in (None, EXACT):
+        return None
+    check_kind(approximate)
+    return approximate
+
+
+def read_old(out: Path) -> tuple[About, Contents]:
+    """Return the index that is there, or say that it cannot be renewed."""
+    try:
+        return read_index(out)
+    except Mistake as wrong:
+        reason = str(wrong).partition(";")[0]
+        raise Mistake(f"{reason}; it cannot be renewed: remove it, or name another --out.") from None
+
+
+def what_is_known(about: About, out: Path) -> tuple[Known, Before, list[str]]:
+    """Return the rows that need not be made again, what the old index holds by path, and sentences on it."""
     known, before, notes = Known(about.dim), {}, []
     if out.exists():
-        try:
-            old, contents = read_index(out)
-        except Mistake as wrong:
-            reason = str(wrong).partition(";")[0]
-            raise Mistake(f"{reason}; it cannot be renewed: remove it, or name another --out.") from None
-        before = dict(zip(contents.paths, map(bytes, contents.hashes), strict=True))
+        old, contents = read_old(out)
+        before = {
+            path: (bytes(digest), contents.entry(number).label)
+            for number, (path, digest) in enumerate(zip(contents.paths, contents.hashes, strict=True))
+        }
         if old.root != about.root:
             notes.append(f"The index was of {old.root}; now it is of {about.root}.")
         if same_rows(old, about):
@@ -222,9 +243,9 @@ def assembled(found: list[tuple[Listed, bytes]], known: Known) -> Contents:
     )
 
 
-def changes(before: dict[str, bytes], found: list[tuple[Listed, bytes]]) -> dict[str, int]:
+def changes(before: Before, found: list[tuple[Listed, bytes]]) -> dict[str, int]:
     """Count what differs from the old index."""
-    now = {listed.path: digest for listed, digest in found}
+    now = {listed.path: (digest, listed.label) for listed, digest in found}
     kept = before.keys() & now.keys()
     unchanged = sum(before[path] == now[path] for path in kept)
     return {

@@ -3,6 +3,7 @@
     FOLDER     pictures at any depth, known by their endings; a picture's class is the first folder below FOLDER, below
                FOLDER/train or FOLDER/test if both are there, and none for pictures that lie in FOLDER itself
     FILE.csv   a header and a line a picture: path (below the table's folder, or absolute), and if there is one, label
+               (or class); a file that is not there is a mistake in the table
 
 Hidden files are passed over; so are links to folders and links that lead out of the folder, which are counted in a
 note. Paths are kept relative to one root, and no path leads out of it: what is served later is below that folder.
@@ -54,7 +55,7 @@ def list_folder(folder: Path) -> Listing:
     root = folder.resolve()
     parted = all((root / part).is_dir() for part in PARTS)
     found, others, links = [], 0, 0
-    for here, folders, names in os.walk(root):
+    for here, folders, names in os.walk(root, onerror=unreadable):
         links += sum(os.path.islink(os.path.join(here, name)) for name in folders)
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
@@ -69,6 +70,13 @@ def list_folder(folder: Path) -> Listing:
                 found.append(listed(file.relative_to(root).parts, parted))
     notes = [f"{others:,} files that are no pictures by their endings were passed over."] if others else []
     return Listing(root, sorted(found), notes + ([f"{links:,} links were not followed."] if links else []))
+
+
+def unreadable(wrong: OSError) -> None:
+    """Refuse a folder that cannot be read: else its pictures would be taken for removed."""
+    raise Mistake(
+        f"{wrong.filename} cannot be read ({wrong.strerror}); change its rights, or move it out of the folder."
+    )
 
 
 def listed(parts: tuple[str, ...], parted: bool) -> Listed:
@@ -120,8 +128,9 @@ def read_table(table: Path) -> list[tuple[str, str | None]]:
     except (csv.Error, UnicodeDecodeError) as wrong:
         raise Mistake(f"{table} is no CSV file in UTF-8 ({wrong}); give a folder or a table of paths.") from None
     found = []
+    label_column = "label" if "label" in columns else "class"
     for number, line in lines:
-        path, label = (line.get("path") or "").strip(), (line.get("label") or "").strip()
+        path, label = (line.get("path") or "").strip(), (line.get(label_column) or "").strip()
         if not path or "\0" in path:
             raise Mistake(f"{table}, line {number}: the path is {path!r}; fill it in or remove the line.")
         found.append((path, label or None))

@@ -91,6 +91,12 @@ def story(run: Run) -> dict[str, str]:
     return told
 
 
+def portable_name(data: str) -> str:
+    """Return a dataset's name without the folders of this machine: folder:/a/b becomes folder:b."""
+    kind, colon, place = data.partition(":")
+    return f"{kind}:{Path(place).name}" if colon else data
+
+
 def same_rows(old: About, new: About) -> bool:
     """Return whether two models give the same rows."""
     return (old.fingerprint, old.dim, old.shape) == (new.fingerprint, new.dim, new.shape)
@@ -117,8 +123,11 @@ def open_model(place: Path, threads: int | None = None) -> Model:
         raise Mistake(f"{place} is not there; give the folder of a run, or a model that `shadowmetric export` wrote.")
     model = RunModel(place)
     exported = place / EXPORTED
-    if exported.exists() and importlib.util.find_spec("onnxruntime") is not None:
-        quicker = onnx_model(exported, place, threads)
+    if exported.exists():
+        try:
+            quicker = onnx_model(exported, place, threads)
+        except Mistake:  # a damaged copy, or no onnxruntime; the run itself is there
+            return model
         if same_rows(quicker.about, model.about):
             quicker.about = model.about
             return quicker
@@ -129,6 +138,8 @@ def onnx_model(file: Path, place: Path, threads: int | None = None) -> "OnnxMode
     """Return an exported model that an index will look for at `place`."""
     from shadowmetric.device.model import OnnxModel
 
+    if importlib.util.find_spec("onnxruntime") is None:
+        raise Mistake("onnxruntime is not installed; run `pip install 'shadowmetric[export]'`.")
     model = OnnxModel(file, threads)
     model.about = replace(model.about, model=(str(place.resolve()),))
     return model
@@ -151,7 +162,7 @@ def with_weights(place: Path, about: About, threads: int | None) -> Model:
     if not place.exists():
         raise Mistake(f"the model that made the index is not at {place}; name its run by --model.")
     model = open_model(place, threads)
-    if model.about.fingerprint != about.fingerprint:
+    if not same_rows(model.about, about):
         raise Mistake(
             f"{place} has other weights than those that made the index; index the pictures again with it, "
             "or name the model that made it by --model."

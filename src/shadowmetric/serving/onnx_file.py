@@ -31,6 +31,7 @@ from shadowmetric.device.files import write_whole
 from shadowmetric.device.model import METADATA
 from shadowmetric.mistakes import Mistake
 from shadowmetric.models import Embedder
+from shadowmetric.serving.model import portable_name
 
 INPUT, OUTPUT = "pixels", "embeddings"
 SHORTEST_ROW = 1e-12  # a zero row has no direction; dividing by this keeps it zero
@@ -85,9 +86,7 @@ def traced(embedder: Embedder, about: About) -> Any:
 def portable(about: About) -> About:
     """Return what is known of a model without the folders of this machine; `folder:/a/b` becomes `folder:b`."""
     trained = dict(about.trained)
-    kind, colon, place = trained.get("data", "").partition(":")
-    if colon:
-        trained["data"] = f"{kind}:{Path(place).name}"
+    trained["data"] = portable_name(trained.get("data", ""))
     return replace(about, model=(), root="", trained=trained)
 
 

@@ -114,7 +114,7 @@ class PostgresGallery:
         comment, kind = lines[0]
         try:
             about = about_from(json.loads(comment or "")[OURS], self.shown)
-        except (KeyError, TypeError, ValueError) as wrong:
+        except (KeyError, TypeError, ValueError, RecursionError) as wrong:
             if isinstance(wrong, Mistake):
                 raise
             raise Mistake(f"{self.shown} is there, but not by shadowmetric; name another by ?table=NAME.") from None
@@ -185,7 +185,7 @@ class PostgresGallery:
                 looked_at = str(min(max(2 * k, 100), MOST_LOOKED_AT))
                 connection.execute("SELECT set_config('hnsw.ef_search', %s, true)", (looked_at,))
                 lines = self.answer(connection, APPROXIMATE, values, {"kind": sql.Identifier(self.kind)})
-        hits = [Hit(entry_of(path, label), float(similarity)) for path, label, similarity in lines]
+        hits = [Hit(entry_of(path, label), min(float(similarity), 1.0)) for path, label, similarity in lines]
         return sorted(hits, key=lambda hit: (-hit.similarity, hit.entry.path))
 
     def entry(self, key: str) -> Entry | None:

@@ -3,7 +3,8 @@
 A point's id is the picture's key as a UUID, its vector the row as float16 has it, compared by dot product (rows have
 length 1), its payload {path, label, digest}. Which model made the rows stands as JSON in the collection's metadata; in
 the one point of a second collection, NAME--about, where the server is too old for metadata (before 1.16). Paths and
-classes are kept as `store_address.to_stored` has them.
+classes are kept as `store_address.to_stored` has them. Points that others put beside ours are counted, but never found,
+changed or removed: a point is ours if its id is the key of its path.
 
 Search looks at every row, as files do; with ?index=hnsw it asks the index that a server makes of itself.
 
@@ -15,6 +16,7 @@ Memory: the hits; in local mode all rows.
 import contextlib
 import importlib.util
 import json
+import pickle
 import re
 import threading
 import uuid
@@ -40,6 +42,7 @@ MOST_CLASSES = 1_000_000
 OURS = "shadowmetric"
 BESIDE = "--about"
 KEY = re.compile(r"[0-9a-f]{32}")
+DIGEST = re.compile(r"[0-9a-f]{64}")
 Answer = TypeVar("Answer")
 
 
@@ -85,14 +88,23 @@ class QdrantGallery:
                     return question(self.client)
             except UnexpectedResponse as wrong:
                 if wrong.status_code in (401, 403):
-                    raise Mistake(f"{self.shown} is not for this key; write qdrant://KEY@HOST/….") from None
+                    raise Mistake(
+                        f"{self.shown} is not for this key; write qdrant://KEY@HOST/…, or set QDRANT_API_KEY."
+                    ) from None
                 reason = f"{wrong.status_code} {wrong.content[:200].decode(errors='replace')}"
                 raise Stopped(f"{self.shown} cannot be used: the server answered {one_line(reason)}.") from None
             except ResponseHandlingException as wrong:
                 raise Stopped(
                     f"{self.shown} cannot be reached ({one_line(wrong.source)}); look whether the server runs."
                 ) from None
-            except (ApiException, QdrantException, AssertionError, ValueError) as wrong:  # or it is no Qdrant
+            except (
+                ApiException,
+                QdrantException,
+                AssertionError,  # or it is no Qdrant
+                ValueError,
+                RecursionError,
+                pickle.UnpicklingError,
+            ) as wrong:
                 raise Stopped(f"{self.shown} cannot be used ({one_line(wrong)}); try again later.") from None
 
     def found(self) -> About | None:
@@ -102,9 +114,12 @@ class QdrantGallery:
         told = self.told()
         if told is None:
             if len(self):
-                raise Mistake(f"{self.shown} is there, but not by shadowmetric; name another collection.")
+                raise nobody(self.shown)
             return None
-        self.known_about = about_from(told, self.shown)
+        try:
+            self.known_about = about_from(told, self.shown)
+        except RecursionError:
+            raise nobody(self.shown) from None
         return self.known_about
 
     def told(self) -> Any:
@@ -116,7 +131,7 @@ class QdrantGallery:
             text = (points[0].payload or {}).get(OURS) if points else None
         try:
             return None if text is None else json.loads(text)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             return {}
 
     def begin(self, about: About) -> None:
@@ -170,12 +185,16 @@ class QdrantGallery:
             raise unknown_class(str(label), list(self.classes()))
         exact = self.place.index is None and self.place.folder is None  # local mode always is
         params = models.SearchParams(exact=True) if exact else None
-        requests = [
-            models.QueryRequest(query=row, filter=some, params=params, limit=k, with_payload=["path", "label"])
-            for row in rows.tolist()
-        ]
-        answers = self.ask(lambda client: client.query_batch_points(self.name, requests)) if requests else []
-        return [best_first(answer.points) for answer in answers]
+        limit = k
+        while len(rows):
+            what = {"filter": some, "params": params, "limit": limit, "with_payload": ["path", "label"]}
+            requests = [models.QueryRequest(query=row, **what) for row in rows.tolist()]
+            answers = self.ask(lambda client, asked=requests: client.query_batch_points(self.name, asked))
+            hits = [best_first(answer.points)[:k] for answer in answers]
+            if all(len(h) == k or len(a.points) < limit for h, a in zip(hits, answers, strict=True)):
+                return hits
+            limit *= 4  # points of others take the places of ours
+        return []
 
     def points(self, keys: list[str], **what: bool) -> "list[models.Record]":
         """Return the points of keys that are there."""
@@ -185,24 +204,24 @@ class QdrantGallery:
     def entry(self, key: str) -> Entry | None:
         """Return the picture with this key, if there is one."""
         found = self.points([key])
-        return entry_of(found[0].payload) if found else None
+        return entry_of(found[0]) if found else None
 
     def row(self, key: str) -> np.ndarray | None:
         """Return its embedding."""
-        found = self.points([key], with_vectors=True, with_payload=False)
-        return np.array(found[0].vector, np.float32) if found else None
+        found = self.points([key], with_vectors=True)
+        return np.array(found[0].vector, np.float32) if found and entry_of(found[0]) else None
 
     def known(self, keys: list[str]) -> dict[str, Known]:
         """Return what is there of these keys."""
-        found = [(uuid.UUID(str(point.id)).hex, point.payload or {}) for point in self.points(keys)]
-        return {key: Known(bytes.fromhex(payload["digest"]), label_of(payload)) for key, payload in found}
+        found = [(entry_of(point), digest_of(point)) for point in self.points(keys)]
+        return {entry.key: Known(digest, entry.label) for entry, digest in found if entry and digest}
 
     def rows_of(self, digests: list[bytes]) -> dict[bytes, np.ndarray]:
         """Return rows of files with these contents, of all but those that others crowd out of one answer."""
         some, most = matching("digest", [digest.hex() for digest in digests]), 2 * len(digests)
-        what = {"with_payload": ["digest"], "with_vectors": True}
-        points, _ = self.ask(lambda client: client.scroll(self.name, some, limit=most, **what))
-        return {bytes.fromhex((p.payload or {})["digest"]): np.array(p.vector, np.float32) for p in points}
+        points, _ = self.ask(lambda client: client.scroll(self.name, some, limit=most, with_vectors=True))
+        found = [(digest_of(point), point.vector) for point in points if entry_of(point)]
+        return {digest: np.array(row, np.float32) for digest, row in found if digest}
 
     def put(self, pictures: list[Embedded]) -> None:
         """Write points, over older ones of the same keys."""
@@ -222,12 +241,12 @@ class QdrantGallery:
             self.ask(lambda client, payload=payload, ids=ids: client.set_payload(self.name, payload, ids, wait=True))
 
     def keys(self) -> Iterator[str]:
-        """Yield all keys, in order."""
+        """Yield all keys of ours, in order."""
         after = None
         while True:
-            what = {"limit": AT_ONCE, "offset": after, "with_payload": False}
+            what = {"limit": AT_ONCE, "offset": after, "with_payload": ["path"]}
             points, after = self.ask(lambda client, what=what: client.scroll(self.name, **what))
-            yield from (uuid.UUID(str(point.id)).hex for point in points)
+            yield from (entry.key for entry in map(entry_of, points) if entry)
             if after is None:
                 return
 
@@ -260,19 +279,34 @@ def chosen(keys: list[str]) -> "models.PointIdsList":
 
 def best_first(points: "list[models.ScoredPoint]") -> list[Hit]:
     """Return hits, those that are equally similar by path."""
-    hits = [Hit(entry_of(point.payload), float(point.score)) for point in points]
+    found = [(entry_of(point), min(float(point.score), 1.0)) for point in points]
+    hits = [Hit(entry, similarity) for entry, similarity in found if entry]
     return sorted(hits, key=lambda hit: (-hit.similarity, hit.entry.path))
 
 
-def entry_of(payload: dict[str, Any] | None) -> Entry:
-    """Return what a point says of a picture."""
-    path = from_stored((payload or {})["path"])
-    return Entry(key_of(path), path, label_of(payload or {}))
+def entry_of(point: "models.Record | models.ScoredPoint") -> Entry | None:
+    """Return what a point says of a picture; None if it is not ours."""
+    payload = point.payload or {}
+    path, label = payload.get("path"), payload.get("label")
+    if not isinstance(path, str) or not isinstance(label, str | None):
+        return None
+    try:
+        key = key_of(from_stored(path))
+    except UnicodeEncodeError:  # no path of this world
+        return None
+    entry = Entry(key, from_stored(path), None if label is None else from_stored(label))
+    return entry if str(point.id) == str(uuid.UUID(key)) else None
 
 
-def label_of(payload: dict[str, Any]) -> str | None:
-    """Return the class that a point says, if it says one."""
-    return None if payload.get("label") is None else from_stored(payload["label"])
+def digest_of(point: "models.Record") -> bytes | None:
+    """Return the SHA-256 that a point says, if it says one."""
+    digest = (point.payload or {}).get("digest")
+    return bytes.fromhex(digest) if isinstance(digest, str) and DIGEST.fullmatch(digest) else None
+
+
+def nobody(shown: str) -> Mistake:
+    """Return the refusal of a collection that others made."""
+    return Mistake(f"{shown} is there, but not by shadowmetric; name another collection.")
 
 
 def payload_of(path: str, label: str | None, digest: bytes) -> dict[str, str | None]:

@@ -1,18 +1,17 @@
 """Qdrant's client, of a server or of a folder.
 
-The client's local mode keeps points in a folder, as pickles. It may read them only after we have seen that they name
-nothing but points, so that a folder from elsewhere runs no programs.
+The client's local mode keeps points in a folder, as pickles. It reads them by our `Points`, which knows nothing but
+points, so that a folder from elsewhere runs no programs.
 
-Memory: a point at a time; then what the client keeps.
+Memory: what the client keeps.
 """
 
-import contextlib
+import importlib
 import pickle
 import re
-import sqlite3
+import types
 import warnings
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shadowmetric.mistakes import Mistake
@@ -35,13 +34,12 @@ def opened(place: QdrantPlace, make: bool) -> "QdrantClient":
             return QdrantClient(place.url, api_key=place.key, timeout=PATIENCE, check_compatibility=False)
     if not make and not (place.folder / "meta.json").is_file():
         raise missing(place.shown)
+    guard(place.shown)
     try:
-        for stored in sorted(place.folder.glob("collection/*/storage.sqlite")):
-            check_points(stored)
         return QdrantClient(path=str(place.folder), force_disable_check_same_thread=True)
-    except Mistake:
-        raise
-    except (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, sqlite3.Error) as wrong:
+    except pickle.UnpicklingError as wrong:
+        raise Mistake(f"{place.folder} holds what is no point ({one_line(wrong)}); do not use this folder.") from None
+    except Exception as wrong:  # whatever the client does with damaged or hostile files
         raise Mistake(f"{place.shown} cannot be opened ({one_line(wrong)}); name another folder.") from None
 
 
@@ -55,14 +53,29 @@ class Points(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it names {module}.{name}")
 
 
-def check_points(stored: Path) -> None:
-    """Refuse a file of local mode that holds anything but points, before the client runs what it finds in it."""
-    with contextlib.closing(sqlite3.connect(f"{stored.resolve().as_uri()}?mode=ro", uri=True)) as storage:
-        try:
-            for (point,) in storage.execute("SELECT point FROM points"):
-                Points(BytesIO(point)).load()
-        except Exception as wrong:  # whatever damaged or hostile bytes do
-            raise Mistake(f"{stored} holds what is no point ({one_line(wrong)}); do not use this folder.") from None
+def point_of(stored: bytes) -> Any:
+    """Return a point that local mode stored; refuse everything else."""
+    try:
+        return Points(BytesIO(stored)).load()
+    except Exception as wrong:  # whatever damaged or hostile bytes do
+        raise pickle.UnpicklingError(one_line(wrong)) from None
+
+
+def guard(shown: str) -> None:
+    """Let the client read points by `point_of` from now on; refuse a client where that is not possible.
+
+    A look at the files beforehand would not do: the client finds them by names in meta.json, a/b too, and SQLite may
+    give other bytes the second time (a view with random()). So the very bytes that the client reads are checked. A
+    client that uses more of pickle than these two functions finds it missing, and fails.
+    """
+    try:
+        persistence = importlib.import_module("qdrant_client.local.persistence")
+        _ = persistence.pickle
+    except (ImportError, AttributeError):
+        raise Mistake(
+            f"{shown} cannot be opened safely by this version of qdrant-client; install version 1.20, or use a server."
+        ) from None
+    vars(persistence)["pickle"] = types.SimpleNamespace(dumps=pickle.dumps, loads=point_of)
 
 
 def missing(shown: str) -> Mistake:

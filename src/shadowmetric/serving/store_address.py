@@ -7,8 +7,9 @@
         ?table=NAME                                    but this one is ours: the table, else shadowmetric
     …?index=hnsw                                       search by an HNSW index instead of looking at every row
 
-What is special in an address is percent-encoded, as in every address. Refusals never show a key or a password: of an
-address with a secret they show what comes after it, and of one that cannot be read nothing but its beginning.
+What is special in an address is percent-encoded, as in every address. A server's KEY may also stand in the environment
+variable QDRANT_API_KEY; that of the address goes before it. Refusals never show a key or a password: of an address with
+a secret they show what comes after it, and of one that cannot be read nothing but its beginning.
 
 Memory: none to speak of.
 """
@@ -27,6 +28,9 @@ LONGEST_TABLE = 63  # bytes; PostgreSQL cuts longer names, and two would become 
 NEVER_IN_COLLECTIONS = re.compile(r'[<>:"/\\|?*\x00-\x1f]')  # as Qdrant has it
 QDRANT_EXAMPLE = "qdrant://HOST:6333/COLLECTION or qdrant:///FOLDER/COLLECTION"
 POSTGRES_EXAMPLE = "postgresql://USER:PASSWORD@HOST:5432/DATABASE?table=NAME"
+KEY_VARIABLE = "QDRANT_API_KEY"
+SENDABLE = re.compile(r"[!-~]*")  # in a header of http
+HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:[0-9]*)?")
 LOCAL = re.compile(r"qdrants?://\.{0,2}/")
 UNSAFE = re.compile(r"[\\\x00\ud800-\udfff]")
 ESCAPED = re.compile(r"\\(\\|u[0-9a-f]{4})")
@@ -82,16 +86,22 @@ def qdrant_place(place: str) -> QdrantPlace:
     name = f"[{name}]" if ":" in name else name
     shown = f"collection {collection!r} at {scheme}://{name}:{port}"
     url = f"{'https' if scheme == 'qdrants' else 'http'}://{name}:{port}"
-    return QdrantPlace(collection, shown, url, decoded(place, key, QDRANT_EXAMPLE) or None, None, index)
+    key = decoded(place, key, QDRANT_EXAMPLE) or os.environ.get(KEY_VARIABLE, "").strip()
+    if not SENDABLE.fullmatch(key):  # the client's refusal would show it
+        raise Mistake(f"the key for {shown} has letters that no key has; look at the address, and at {KEY_VARIABLE}.")
+    return QdrantPlace(collection, shown, url, key or None, None, index)
 
 
 def postgres_place(place: str) -> PostgresPlace:
     """Return where an address of PostgreSQL leads."""
-    scheme, _, rest = place.partition("://")
+    scheme, colon, rest = place.partition("://")
     at, slash = rest.find("@"), rest.find("/")
     start = at + 1 if at >= 0 and (slash < 0 or at < slash) else 0  # a secret ends at the first @, as libpq has it
     server, _, query = rest[start:].partition("?")
-    if "@" in server:  # half a password would be taken for a host, and shown
+    hosts = server.partition("/")[0].split(",")
+    if (
+        not colon or "@" in server or not all(map(HOST.fullmatch, hosts))
+    ):  # a password would be taken for a host or a port
         raise unreadable(place, POSTGRES_EXAMPLE)
     found = pairs(query)
     ours = {n: decoded(place, value, POSTGRES_EXAMPLE) for n, value in found if n in ("table", "index")}
@@ -127,12 +137,18 @@ def decoded(place: str, text: str, example: str) -> str:
 
 
 def unreadable(place: str, example: str) -> Mistake:
-    """Return the refusal of an address."""
-    secret = "@" in place or "password" in place.lower()
-    shown = f"{place.partition('://')[0]}://…" if secret else place
+    """Return the refusal of an address, which may have a secret anywhere."""
+    scheme = re.match(r"[a-z]{1,20}://", place)
+    shown = f"{scheme[0]}…" if scheme else beginning(place)
     return Mistake(
         f"{shown} is no address of a store; write {example}, with / @ ? # and % in names and passwords percent-encoded."
     )
+
+
+def beginning(place: str) -> str:
+    """Return what may be shown of something that should be an address: its first word, unless that may be a key."""
+    word = re.split(r"[:=@\s]", place, maxsplit=1)[0]
+    return "…" if place.startswith(f"{word}@") else f"{word[:20]}…"
 
 
 def without_secrets(place: str) -> str:

@@ -5,15 +5,18 @@ from pathlib import Path
 import numpy as np
 
 from shadowmetric.device.pictures import open_picture
-from shadowmetric.device.threshold import Calibration, Decision
+from shadowmetric.mistakes import Mistake
 from shadowmetric.serving.model import Model
 
-RATE = 0.01  # of false accepts
 
-
-def verify(model: Model, calibration: Calibration, first: Path, second: Path, rate: float = RATE) -> Decision:
-    """Return the decision on two pictures, at the threshold that accepts at most so many pairs of two classes."""
+def cosine_of(model: Model, first: Path, second: Path) -> float:
+    """Return the cosine of the embeddings of two pictures."""
     shape = model.about.shape
     rows = model.embed(np.stack([shape.square(open_picture(path), str(path)) for path in (first, second)]))
-    cosine = float(np.clip(rows[0] @ rows[1], -1, 1))
-    return calibration.decide(cosine, rate)
+    return float(np.clip(rows[0] @ rows[1], -1, 1))  # rounding makes it longer than 1
+
+
+def check_rate(rate: float) -> None:
+    """Refuse a share that is none."""
+    if not 0 < rate <= 1:
+        raise Mistake(f"--rate is {rate:g}; it is a share of pairs, such as 0.01.")

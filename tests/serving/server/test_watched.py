@@ -82,7 +82,7 @@ def test_other_weights_bring_their_own_model(served, made, place, pictures, monk
 
 
 def test_an_unchanged_file_is_not_opened_again(served, monkeypatch):
-    monkeypatch.setattr(watched, "open_gallery", lambda place: 1 / 0)
+    monkeypatch.setattr(watched, "open_with_pictures", lambda place, pictures: 1 / 0)
     before = served.service.watched.now
     served.service.watched.look()
     assert served.service.watched.now is before

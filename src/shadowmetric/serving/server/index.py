@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from shadowmetric.serving.gallery import file_of, open_gallery
+from shadowmetric.serving.elsewhere import open_with_pictures
+from shadowmetric.serving.gallery import file_of
 from shadowmetric.serving.model import model_of
 from shadowmetric.serving.server.app import make_app
 from shadowmetric.serving.server.running import address_of, listen, serve, threads_for
@@ -13,12 +14,18 @@ from shadowmetric.serving.server.watched import IndexFile
 Begun = Callable[[str, int], None]  # told the address, and how many pictures there are
 
 
-def serve_index(place: str, settings: ServeSettings, model: Path | None = None, begun: Begun | None = None) -> None:
-    """Serve the index in a file or a vector store; model: the one that made it, if it is not where it was."""
+def serve_index(
+    place: str,
+    settings: ServeSettings,
+    model: Path | None = None,
+    pictures: Path | None = None,
+    begun: Begun | None = None,
+) -> None:
+    """Serve the index in a file or a vector store; model, pictures: if they are not where the index says."""
     path, threads = file_of(place), threads_for(settings.at_once)
     with listen(settings) as listening:
-        file = None if path is None else IndexFile(path, model, threads)
-        gallery = open_gallery(place)
+        file = None if path is None else IndexFile(path, model, pictures, threads)
+        gallery = open_with_pictures(place, pictures)
         try:
             app = make_app(gallery, model_of(gallery.about, path, model, threads), settings, file)
             serve(app, listening, lambda: begun and begun(address_of(listening), len(gallery)))

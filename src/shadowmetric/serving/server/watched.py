@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from shadowmetric.mistakes import Mistake
-from shadowmetric.serving.gallery import Gallery, open_gallery
+from shadowmetric.serving.elsewhere import open_with_pictures
+from shadowmetric.serving.gallery import Gallery
 from shadowmetric.serving.model import Model, model_of
 from shadowmetric.serving.server.searched import Searched
 
@@ -23,8 +24,10 @@ log = logging.getLogger("shadowmetric.serve")
 class IndexFile:
     """The file of an index, and what it looked like when it was opened last."""
 
-    def __init__(self, path: Path, instead: Path | None = None, threads: int | None = None):
-        self.path, self.instead, self.threads = path, instead, threads
+    def __init__(
+        self, path: Path, instead: Path | None = None, pictures: Path | None = None, threads: int | None = None
+    ):
+        self.path, self.instead, self.pictures, self.threads = path, instead, pictures, threads
         self.seen = self.mark()
 
     def mark(self) -> tuple[int, ...] | None:
@@ -45,7 +48,7 @@ class IndexFile:
 
     def open(self, model: Model) -> tuple[Gallery, Model]:
         """Return the gallery in the file, and its model."""
-        gallery = open_gallery(str(self.path))
+        gallery = open_with_pictures(str(self.path), self.pictures)
         if gallery.about.fingerprint != model.about.fingerprint:
             model = model_of(gallery.about, self.path, self.instead, self.threads)
         return gallery, model
