@@ -46,6 +46,7 @@ def similarity_blocks(
     widths: int = 1,
     width: int | None = None,
     least: float | None = None,
+    thin: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[Block]:
     """Yield blocks that cover the product, or for each rows [top, bottom) only the columns of reach(top, bottom).
@@ -54,6 +55,8 @@ def similarity_blocks(
     symmetric product, and every block on the diagonal is square. A block is at most `widths` sides wide,
     or has about `width` columns and as many rows as then fit into the scratch.
     least: raise smaller entries to this, for products that only rounding makes smaller.
+    thin: fewer than SHORTEST_SIDE rows stay as few, which takes a third of the time; equal rows may then be rounded
+    differently in the last bit.
     """
     side = min(longest_side, square_side(left, scratch_bytes, temporaries))
     height, widest = side, widths * side
@@ -66,7 +69,7 @@ def similarity_blocks(
     done, area = 0, sum((bottom - top) * (end - begin) for top, bottom, begin, end in spans)
     values = torch.empty(0, device=left.source.device, dtype=left.dtype)
     for top, bottom, begin, end in spans:
-        rows = _thick(left.load(top, bottom))
+        rows = left.load(top, bottom) if thin else _thick(left.load(top, bottom))
         wide = height if len(left) == len(right) and widest == side else even(end - begin, widest)
         for first in range(begin, end, wide):
             last = min(first + wide, end)

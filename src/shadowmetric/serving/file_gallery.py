@@ -76,7 +76,7 @@ class FileGallery:
         if not len(self if some is None else some):
             return np.empty((len(rows), 0), np.float32), np.empty((len(rows), 0), np.int64)
         order = None if some is None else torch.from_numpy(some)
-        found = top_k(Rows(torch.from_numpy(rows)), Rows(self.tensor, order=order), k)
+        found = top_k(Rows(torch.from_numpy(rows)), Rows(self.tensor, order=order), k, thin=True)
         number = found.row if order is None else order[found.row]
         return found.similarity.numpy(), number.numpy()
 
