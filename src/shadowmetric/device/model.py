@@ -27,7 +27,6 @@ class OnnxModel:
             raise Mistake(f"{path} is not there; write it by `shadowmetric export RUN`.")
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # errors
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads leave the cores
         if threads is not None:
             options.intra_op_num_threads = threads
         try:
