@@ -5,8 +5,10 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
+from shadowmetric.cli import main
 from shadowmetric.device.entries import About
 from shadowmetric.device.index_file import MAGIC, START, VERSION, Contents, write_index
 from shadowmetric.device.pictures import Shape
@@ -147,3 +149,13 @@ def write_run(folder, seed=0):
         weights = embedder_for(settings).state_dict()
     save_file({name: value.contiguous() for name, value in weights.items()}, Run(folder).best_file)
     return folder
+
+
+def ran(capsys, *words, code=0):
+    """Run a command; return what it said. Its exit code must be this one."""
+    with pytest.raises(SystemExit) as ended:
+        main([*words])
+    said = capsys.readouterr()
+    assert (ended.value.code or 0) == code, said.err
+    assert "Traceback" not in said.err
+    return said

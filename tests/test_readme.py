@@ -10,7 +10,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize(("page", "least"), [("README.md", 2), ("docs/evaluation.md", 1), ("docs/training.md", 1)])
+@pytest.mark.parametrize(
+    ("page", "least"), [("README.md", 2), ("docs/evaluation.md", 1), ("docs/training.md", 1), ("docs/serving.md", 1)]
+)
 def test_the_code_of_a_page_runs(page, least, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)

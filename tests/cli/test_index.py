@@ -6,9 +6,8 @@ import sys
 
 import pytest
 from filelock import FileLock
-from picture_folders import FakeModel, write_folder, write_picture, write_run
+from picture_folders import FakeModel, ran, write_folder, write_picture, write_run
 
-from shadowmetric.cli import main
 from shadowmetric.device.index_file import read_index
 
 
@@ -27,12 +26,7 @@ def model(monkeypatch):
 
 
 def run(capsys, *words, code=0):
-    with pytest.raises(SystemExit) as ended:
-        main(["index", *words])
-    said = capsys.readouterr()
-    assert (ended.value.code or 0) == code, said.err
-    assert "Traceback" not in said.err
-    return said
+    return ran(capsys, "index", *words, code=code)
 
 
 def test_help_says_what_there_is(capsys):

@@ -4,9 +4,8 @@ import json
 import shutil
 
 import pytest
-from picture_folders import FakeModel, indexed, write_folder, write_picture, write_run
+from picture_folders import FakeModel, indexed, ran, write_folder, write_picture, write_run
 
-from shadowmetric.cli import main
 from shadowmetric.cli.search_table import HALF
 from shadowmetric.serving.model import RunModel
 
@@ -24,12 +23,7 @@ QUERY = "photos/ant/0.png"
 
 
 def run(capsys, *words, code=0):
-    with pytest.raises(SystemExit) as ended:
-        main(["search", *words])
-    said = capsys.readouterr()
-    assert (ended.value.code or 0) == code, said.err
-    assert "Traceback" not in said.err
-    return said
+    return ran(capsys, "search", *words, code=code)
 
 
 def test_help_says_what_there_is(capsys):

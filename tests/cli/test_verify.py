@@ -5,10 +5,9 @@ import shutil
 
 import numpy as np
 import pytest
-from picture_folders import write_run
+from picture_folders import ran, write_run
 from PIL import Image
 
-from shadowmetric.cli import main
 from shadowmetric.cli.verify import percent
 from shadowmetric.data.catalogue import open_dataset
 from shadowmetric.serving import calibration
@@ -36,12 +35,7 @@ def in_a_folder(made, tmp_path, monkeypatch):
 
 
 def run(capsys, *words, code=0):
-    with pytest.raises(SystemExit) as ended:
-        main(["verify", *words])
-    said = capsys.readouterr()
-    assert (ended.value.code or 0) == code, said.err
-    assert "Traceback" not in said.err
-    return said
+    return ran(capsys, "verify", *words, code=code)
 
 
 def test_help_says_what_there_is(capsys):

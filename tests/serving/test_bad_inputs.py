@@ -23,6 +23,7 @@ from picture_folders import (
     forged,
     indexed,
     pixels,
+    ran,
     small_index,
     taken_apart,
     write_folder,
@@ -30,7 +31,6 @@ from picture_folders import (
 )
 from PIL import Image
 
-from shadowmetric.cli import main
 from shadowmetric.device.index_file import MAGIC, MOST_HEADER, START, VERSION, read_index
 from shadowmetric.device.pictures import BrokenImage, Shape, open_picture
 from shadowmetric.mistakes import Mistake
@@ -437,15 +437,6 @@ def hostile(tmp_path, monkeypatch):
     monkeypatch.setattr("shadowmetric.serving.model.model_of", lambda *_: model)
     monkeypatch.chdir(tmp_path)
     return photos
-
-
-def ran(capfd, *words, code=0):
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    said = capfd.readouterr()
-    assert (ended.value.code or 0) == code, said.err
-    assert "Traceback" not in said.err
-    return said
 
 
 CONTROLS = {chr(number) for number in [*range(32), 127, *range(128, 160)]} - {"\n"}

@@ -70,15 +70,18 @@ def list_classes(path: Path) -> ClassFolders:
             continue
         if folder.is_symlink():
             found.links += 1
-        elif files := _pictures_below(folder, path, inside, found):
+        elif files := pictures_below(folder, path, inside, found):
             found.pictures[name] = files
     return found
 
 
-def _pictures_below(folder: Path, path: Path, inside: Path, found: ClassFolders) -> list[str]:
-    """Return the pictures below a class folder, as paths below `path`; count what is passed over."""
+def pictures_below(folder: Path, path: Path, inside: Path, found: ClassFolders) -> list[str]:
+    """Return the pictures below a folder, sorted, as paths below `path`; count what is passed over.
+
+    A folder that cannot be read is refused: else its pictures would be taken for missing.
+    """
     files = []
-    for here, folders, names in os.walk(folder):
+    for here, folders, names in os.walk(folder, onerror=_unreadable):
         found.links += sum(Path(here, name).is_symlink() for name in folders)
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
@@ -87,11 +90,16 @@ def _pictures_below(folder: Path, path: Path, inside: Path, found: ClassFolders)
                 continue
             if file.suffix.lower() not in PICTURES:
                 found.others += 1
-            elif file.is_symlink() and not file.resolve().is_relative_to(inside):
+            elif file.is_symlink() and not Path(os.path.realpath(file)).is_relative_to(inside):  # loops, too
                 found.links += 1
-            else:
+            elif file.is_file():  # no pipes and devices
                 files.append(file.relative_to(path).as_posix())
     return sorted(files)
+
+
+def _unreadable(wrong: OSError) -> None:
+    where = f"{wrong.filename} cannot be read ({wrong.strerror})"
+    raise DataMistake(f"{where}; change its rights, or move it out of the folder.")
 
 
 def _what_there_is(path: Path) -> str:

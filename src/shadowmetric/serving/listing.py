@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from shadowmetric.data.folder import PARTS, PICTURES
+from shadowmetric.data.folder import PARTS, PICTURES, ClassFolders, pictures_below
 from shadowmetric.mistakes import Mistake
 
 
@@ -54,29 +54,9 @@ def list_folder(folder: Path) -> Listing:
     """Return the pictures below a folder."""
     root = folder.resolve()
     parted = all((root / part).is_dir() for part in PARTS)
-    found, others, links = [], 0, 0
-    for here, folders, names in os.walk(root, onerror=unreadable):
-        links += sum(os.path.islink(os.path.join(here, name)) for name in folders)
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in names:
-            file = Path(here, name)
-            if name.startswith("."):
-                continue
-            if file.suffix.lower() not in PICTURES:
-                others += 1
-            elif file.is_symlink() and not Path(os.path.realpath(file)).is_relative_to(root):  # no loops
-                links += 1
-            elif file.is_file():  # no pipes and devices
-                found.append(listed(file.relative_to(root).parts, parted))
-    notes = [f"{others:,} files that are no pictures by their endings were passed over."] if others else []
-    return Listing(root, sorted(found), notes + ([f"{links:,} links were not followed."] if links else []))
-
-
-def unreadable(wrong: OSError) -> None:
-    """Refuse a folder that cannot be read: else its pictures would be taken for removed."""
-    raise Mistake(
-        f"{wrong.filename} cannot be read ({wrong.strerror}); change its rights, or move it out of the folder."
-    )
+    passed_over = ClassFolders({})
+    files = pictures_below(root, root, root, passed_over)
+    return Listing(root, sorted(listed(tuple(file.split("/")), parted) for file in files), passed_over.notes())
 
 
 def listed(parts: tuple[str, ...], parted: bool) -> Listed:
