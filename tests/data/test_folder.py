@@ -30,7 +30,7 @@ def test_pictures_at_any_depth_in_the_same_order_everywhere(folder, monkeypatch)
     assert list(list_classes(folder).pictures.items()) == list(expected.items())
     listdir, walk = os.listdir, os.walk
     monkeypatch.setattr(os, "listdir", lambda path: listdir(path)[::-1])
-    monkeypatch.setattr(os, "walk", lambda path: [(here, down, names[::-1]) for here, down, names in walk(path)])
+    monkeypatch.setattr(os, "walk", lambda path, **_: [(here, down, names[::-1]) for here, down, names in walk(path)])
     assert list(list_classes(folder).pictures.items()) == list(expected.items())
 
 
