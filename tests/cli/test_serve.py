@@ -81,7 +81,7 @@ def test_a_server_says_where_it_is_answers_and_ends_by_a_signal(made):
     [
         ([], "no index is named; write `shadowmetric serve INDEX`"),
         (["nowhere.shadowmx"], "nowhere.shadowmx is not there"),
-        (["http://host/index"], "http://host/index is no place of an index"),
+        (["http://host/index"], "http… is no place of an index"),
         (["some.shadowmx", "--port", "70000"], "--port is 70000; give a number from 0"),
         (["some.shadowmx", "--max-upload-mb", "0"], "--max-upload-mb is 0; give 1 or more."),
         (["some.shadowmx", "--waiting", "-1"], "--waiting is -1; give 0 or more."),

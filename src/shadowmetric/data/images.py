@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shadowmetric.device.pictures import MOST_PIXELS, open_picture
-from shadowmetric.device.pictures import BrokenImage as BrokenImage
+from shadowmetric.device.shape import MOST_PIXELS
+from shadowmetric.device.shape import BrokenImage as BrokenImage
 
 
 @runtime_checkable
@@ -91,5 +91,7 @@ class FileImages:
 
 def read_image(path: Path, channels: int = 3) -> Tensor:
     """Return the picture in a file, (channels, height, width) uint8."""
+    from shadowmetric.device.pictures import open_picture
+
     array = np.array(open_picture(path, most_pixels=MOST_PIXELS).convert("L" if channels == 1 else "RGB"))
     return torch.from_numpy(array[None] if channels == 1 else array.transpose(2, 0, 1).copy())

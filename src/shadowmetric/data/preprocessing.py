@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.data.images import BrokenImage, ImageSource
-from shadowmetric.device.pictures import Shape
+from shadowmetric.device.shape import Shape
 
 SMALL = 128  # pixels of the short side
 LOOKED_AT = 31  # pictures, to learn how large they are

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from .mistake import Mistake
-from .pictures import Shape
+from .shape import Shape
 
 
 class Entry(NamedTuple):

@@ -1,19 +1,14 @@
-"""From a file, or bytes, to the square of pixels that a model takes.
+"""From a file, or bytes, to a picture: upright, in grey or colour, 8 bits a channel. `shape.py` makes its square.
 
-    upright   a phone's orientation mark is obeyed, transparency is laid on white, 16-bit grey is scaled to 8
-    resize    the short side becomes `resize` pixels, the long one in proportion (antialiased, bilinear)
-    crop      the middle square of `size` pixels
+A phone's orientation mark is obeyed, transparency is laid on white, 16-bit grey is scaled to 8.
 
 Files are read by content, not by extension, and refused as a whole if they cannot be read to the end. A picture of
 more pixels than allowed is refused by its header, before anything is decoded.
-
-Training resizes with torchvision, this with pillow: the same filter, apart by at most 1 of 255 in some pixels.
 
 Memory: the decoded picture, and copies while it is turned, laid on white or converted: up to 16 bytes a pixel.
 """
 
 import warnings
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
@@ -22,9 +17,9 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 from PIL.ExifTags import Base
 
-from .mistake import Mistake
+from .shape import MOST_PIXELS, BrokenImage
+from .shape import Shape as Shape
 
-MOST_PIXELS = 2**27  # of one file: more is refused unread, as a decompression bomb
 FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")  # no EPS: it starts a program
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -36,48 +31,7 @@ TURNS = {
     8: Image.Transpose.ROTATE_90,
 }  # by EXIF orientation
 
-
 warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # such pictures are refused here, in a sentence
-
-
-class BrokenImage(Mistake):
-    """A picture that cannot be read, with its name and the reason in one sentence."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What a model takes: the side of the square, of the short side before the cut, and the channels."""
-
-    size: int
-    resize: int
-    channels: int
-
-    def __post_init__(self):
-        if not 1 <= self.size <= self.resize:
-            raise ValueError(f"size is {self.size} and resize {self.resize}; resize must be at least size, size 1.")
-        if self.channels not in (1, 3):
-            raise ValueError(f"channels is {self.channels}; it must be 1 (grey) or 3 (colour).")
-
-    def square(self, picture: Image.Image, name: str = "a picture") -> np.ndarray:
-        """Return the middle square of a picture, (channels, size, size) uint8; `name` stands in the refusal."""
-        picture = picture.convert("L" if self.channels == 1 else "RGB")
-        wanted = self.resized_size(*picture.size, name)
-        if picture.size != wanted:
-            picture = picture.resize(wanted, Image.Resampling.BILINEAR)
-        left, top = ((side - self.size) // 2 for side in picture.size)
-        pixels = np.asarray(picture.crop((left, top, left + self.size, top + self.size)))
-        return pixels[None] if self.channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
-
-    def resized_size(self, width: int, height: int, name: str = "a picture") -> tuple[int, int]:
-        """Return width and height of a picture whose short side is `resize`; a strip that gets too long is refused."""
-        scale = self.resize / min(width, height)
-        wanted = max(self.resize, round(width * scale)), max(self.resize, round(height * scale))
-        if wanted[0] * wanted[1] > MOST_PIXELS:
-            raise BrokenImage(
-                f"{name} has {width} × {height} pixels, which is too narrow: at {self.resize} pixels of its short side "
-                f"it would have more than {MOST_PIXELS:,}."
-            )
-        return wanted
 
 
 def open_picture(
