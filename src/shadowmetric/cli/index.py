@@ -16,14 +16,13 @@ if TYPE_CHECKING:
 
 USAGE = "Usage: shadowmetric index RUN FOLDER|TABLE.csv [OPTIONS]"
 EXAMPLES = """\
-Examples:
+Examples; a second call embeds only what has changed:
 
     shadowmetric index runs/birds photos
-    shadowmetric index runs/birds photos                    # again: only what has changed is embedded
-    shadowmetric index runs/birds photos.csv --out birds.shadowmx --approximate hnsw
+    shadowmetric index runs/birds photos.csv --approximate hnsw
     shadowmetric index runs/birds/export/model-int8.onnx photos
     shadowmetric index runs/birds photos --to qdrant://localhost/birds
-    shadowmetric index runs/birds photos --to 'postgresql://me@localhost/shop?table=birds'
+    shadowmetric index runs/birds photos --to 'postgresql://me@db/shop'
 """
 ENDING = ".shadowmx"
 BATCH = 32
