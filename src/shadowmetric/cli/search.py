@@ -4,12 +4,15 @@ import json as as_json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from shadowmetric.cli import one_line
 from shadowmetric.mistakes import Mistake, Stopped
+
+if TYPE_CHECKING:
+    from shadowmetric.serving.searching import Answer
 
 USAGE = "Usage: shadowmetric search INDEX PICTURE... [OPTIONS]"
 EXAMPLES = """\
@@ -80,29 +83,33 @@ def search(
             answers.append(answer)
             bar("searching", len(answers) / len(pictures))
     if json:
-        found = [
-            {
-                "query": str(answer.query),
-                "hits": [hit.entry._asdict() | {"similarity": round(hit.similarity, 6)} for hit in answer.hits],
-            }
-            for answer in answers
-        ]
-        print(as_json.dumps(found, indent=2))
+        print(as_json.dumps([plain(answer) for answer in answers], indent=2))
     elif answers:
         from shadowmetric.cli.search_table import show_answers
 
         show_answers(answers, gallery.about.root, thumbnails)
     if html is not None and answers:
-        from shadowmetric.serving.answers_page import page_of
-        from shadowmetric.training.files import write_text
-
-        try:
-            write_text(html, page_of(answers, gallery.about.root, f"Searched in {shown(index)}"))
-        except OSError as wrong:
-            raise Mistake(f"--html {str(html)!r} cannot be written ({wrong.strerror}); name another file.") from None
+        write_page(html, answers, gallery.about.root, shown(index))
         print(f"The page is {one_line(str(html))}", file=sys.stderr if json else sys.stdout)
     gallery.close()
     end(broken, len(pictures))
+
+
+def plain(answer: "Answer") -> dict[str, Any]:
+    """Return an answer as JSON has it."""
+    hits = [hit.entry._asdict() | {"similarity": round(hit.similarity, 6)} for hit in answer.hits]
+    return {"query": str(answer.query), "hits": hits}
+
+
+def write_page(html: Path, answers: "list[Answer]", root: str, name: str) -> None:
+    """Write the page with the pictures."""
+    from shadowmetric.serving.answers_page import page_of
+    from shadowmetric.training.files import write_text
+
+    try:
+        write_text(html, page_of(answers, root, f"Searched in {name}"))
+    except OSError as wrong:
+        raise Mistake(f"--html {str(html)!r} cannot be written ({wrong.strerror}); name another file.") from None
 
 
 def shown(index: str) -> str:

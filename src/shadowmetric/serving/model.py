@@ -115,7 +115,7 @@ def open_model(place: Path, threads: int | None = None) -> Model:
     """Return the model of a run's folder, or of an .onnx file; threads: that an exported one may use, else all cores.
 
     If the run was exported to float32, and nothing was trained since, the exported model takes its place: the same
-    rows but for rounding, and it starts in a second where torch with its libraries takes ten.
+    rows but for rounding, and a search then starts in three seconds instead of ten.
     """
     if place.suffix == ONNX:
         return onnx_model(place, place, threads)
