@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from exported_runs import write_digits
 
+from shadowmetric import serving
 from shadowmetric.device.index_file import read_index
 from shadowmetric.device.model import OnnxModel
 from shadowmetric.device.pictures import open_picture
 from shadowmetric.mistakes import Mistake
 from shadowmetric.serving import bundle as bundling
+from shadowmetric.serving import parity
 from shadowmetric.serving.bundle import check_place, write_bundle
 from shadowmetric.serving.file_gallery import FileGallery
 from shadowmetric.serving.model import model_of
@@ -140,3 +142,14 @@ def test_pictures_none_of_which_can_be_read_are_refused(digits_run, exported, tm
     with pytest.raises(Mistake, match="none of the 1 pictures can be read"):
         write_bundle(digits_run, exported, tmp_path / "new", tmp_path / "pictures")
     assert names(tmp_path) == ["pictures"]
+
+
+def test_the_function_export_writes_a_bundle_too(digits_run, pictures, tmp_path, monkeypatch):
+    monkeypatch.setattr(parity, "resident_bytes", lambda place, of_run: 5_000_000)
+    monkeypatch.setattr(parity, "REPEATS", 3)
+    place = {"bundle": tmp_path / "bundle", "pictures": pictures}
+    found = serving.export(digits_run.folder, tmp_path / "out", int8=False, images=20, **place)
+    assert (tmp_path / "bundle" / "model.onnx").read_bytes() == found.files["fp32"].read_bytes()
+    assert len(read_index(tmp_path / "bundle" / "index.shadowmx")[1]) == 40
+    with pytest.raises(Mistake, match="belong together"):
+        serving.export(digits_run.folder, bundle=tmp_path / "other")

@@ -3,6 +3,7 @@
     from shadowmetric import serving
 
     serving.export("runs/birds")                                  # ONNX files, and what they lost
+    serving.export("runs/birds", bundle="device", pictures="photos")   # all that a small device needs
     serving.index("runs/birds", "photos", "photos.shadowmx")
     serving.search("photos.shadowmx", ["photo.jpg"])[0].hits
     serving.verify("runs/birds", "one.jpg", "other.jpg").same
@@ -17,6 +18,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shadowmetric.mistakes import Mistake
+
 if TYPE_CHECKING:
     from shadowmetric.device.threshold import Decision
     from shadowmetric.serving.exporting import Exported
@@ -28,12 +31,31 @@ Place = str | Path
 Tell = Callable[[str, float], None]
 
 
-def export(run: Place, out: Place | None = None, **settings: Any) -> Exported:
-    """Write ONNX files of a run; settings are those of `exporting.export`: int8, limit, accept, images, tell."""
+def export(
+    run: Place,
+    out: Place | None = None,
+    *,
+    bundle: Place | None = None,
+    pictures: Place | None = None,
+    tell: Tell | None = None,
+    **settings: Any,
+) -> Exported:
+    """Write ONNX files of a run; settings are those of `exporting.export`: int8, limit, accept, images.
+
+    bundle: a folder for all that a small device needs, with an index of `pictures`, a folder or a table.
+    """
+    from shadowmetric.serving.bundle import check_place, write_bundle
     from shadowmetric.serving.exporting import export as write
     from shadowmetric.training.run import Run
 
-    return write(Run(Path(run)), None if out is None else Path(out), **settings)
+    if (bundle is None) != (pictures is None):
+        raise Mistake("bundle and pictures belong together; give both, or neither.")
+    if bundle is not None:
+        check_place(Path(bundle))
+    exported = write(Run(Path(run)), None if out is None else Path(out), tell=tell, **settings)
+    if bundle is not None and pictures is not None:
+        write_bundle(Run(Path(run)), exported, Path(bundle), Path(pictures), tell=tell)
+    return exported
 
 
 def index(
