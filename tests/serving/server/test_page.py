@@ -98,8 +98,7 @@ def test_an_upload_shows_its_neighbours_and_nothing_is_asked_of_others(opened, s
     assert found.text("#said").startswith("12 neighbours; 6 are ")
     scores = [float(text) for text in found.page.locator(".scale").all_inner_texts()]
     assert scores == sorted(scores, reverse=True)
-    found.page.wait_for_load_state("networkidle")
-    assert found.page.evaluate("[...document.images].every(one => one.complete && one.naturalWidth)")
+    found.page.wait_for_function("[...document.images].every(one => one.complete && one.naturalWidth)")
     assert all(url.startswith((server[1], "blob:")) for url in found.asked)
     assert found.said == found.dialogs == []
     assert found.text("#asked-name").startswith("my photo.png")
