@@ -19,6 +19,7 @@ from shadowmetric.training.watch import look, some_of
 IMAGES, DIM = 23, 5
 SHARES = {1: [23], 2: [15, 8], 3: [4, 12, 7]}  # uneven on purpose
 OF_DISTANCES = ("soft_margin", "contrastive", "lifted", "ranked")  # a root at 0 makes 1e-8 of a rounding of 1e-16
+INSIDE = ("shadow/semi_hard", "multi_similarity", "foreign")  # losses tried inside of what is wrapped
 COLLECTIVES = ("all_gather", "all_gather_into_tensor", "all_reduce", "reduce_scatter")
 
 
@@ -125,6 +126,45 @@ def step(name: str, micro_batch: int | None) -> dict[str, Any]:
     return found
 
 
+class Whole(nn.Module):
+    """An embedder and its loss as one module, as trainers wrap them; the batch is embedded in micro-batches."""
+
+    def __init__(self, name: str):
+        super().__init__()
+        self.embedder, self.loss = embedder_of(), sm.GatheredLoss(loss_of(name))
+
+    def forward(self, images: Tensor, labels: Tensor) -> Tensor:
+        return self.loss(sm.cached_rows(self.embedder, images, 3), labels)
+
+
+def inside(name: str) -> dict[str, Any]:
+    """Return value and gradients where DistributedDataParallel wraps what calls cached_rows."""
+    images, labels = pictures(name)
+    whole, own = DistributedDataParallel(Whole(name)), own_share()
+    value = whole(images[own], labels[own])
+    value.backward()
+    gradient = [parameter.grad.clone() for parameter in whole.module.embedder.parameters()]
+    return {"value": value.detach(), "gradient": gradient}
+
+
+def towers() -> dict[str, Any]:
+    """Return value and gradients of two towers; the second has its images in another order, and some twice."""
+    torch.manual_seed(5)
+    images, labels = pictures()
+    order = torch.randperm(IMAGES)
+    first, second = embedder_of(), nn.Linear(7, DIM).double()
+    loss = sm.TwoTowerLoss(sm.ShadowLoss(miner="hard"))
+    if dist.is_initialized():
+        first, second = DistributedDataParallel(first), DistributedDataParallel(second)
+        own = own_share()
+        images, labels, order = images[own], labels[own], order[own]
+    everything, all_labels = pictures()
+    value = loss(first(images), second(everything[order]), labels, all_labels[order])
+    value.backward()
+    gradient = [parameter.grad.clone() for tower in (first, second) for parameter in tower.parameters()]
+    return {"value": value.detach(), "gradient": gradient}
+
+
 def noted_mean(buckets: list[int], bucket: Any) -> Any:
     buckets.append(bucket.index())
     done = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
@@ -206,5 +246,6 @@ def looked_at() -> list[tuple[list[int], float]]:
 def all_work() -> dict[str, Any]:
     """Return everything that a rank is tried with, in one process."""
     found = {"steps": every_step(), "anchors": work_of_anchors(), "shares": shares()}
-    found |= {"from_first": from_first(), "looked_at": looked_at()}
+    found |= {"from_first": from_first(), "looked_at": looked_at(), "towers": towers()}
+    found["inside"] = {name: inside(name) for name in INSIDE}
     return found | {"empty": empty_rank() if ranks_here().ranks > 1 else ""}

@@ -17,6 +17,7 @@ ORDER = [
     {"mining"},
     {"losses"},
     {"batches", "data", "models", "evaluation"},
+    {"integrations"},
     {"training"},
     {"bench", "experiments", "serving"},
     {"report"},

@@ -1,17 +1,26 @@
 """Memory-linear deep metric learning for PyTorch.
 
-    import shadowmetric as sm
-    loss = sm.ShadowLoss(margin=0.2)           # unit rows and semi-hard mining
-    loss(embeddings, labels).backward()        # no (batch, batch) tensor, ever
-    sm.evaluate(embeddings, labels).map_at_r   # nor any (queries, gallery) one
-    sm.cached_backward(embedder, images, labels, loss, micro_batch=32)   # nor the activations of a whole batch
+```python
+import torch
+import shadowmetric as sm
+
+embeddings, labels = torch.randn(40, 8, requires_grad=True), torch.arange(40) // 5
+loss = sm.ShadowLoss(margin=0.2)  # unit rows and semi-hard mining
+loss(embeddings, labels).backward()  # no (batch, batch) tensor, ever
+sm.evaluate(embeddings, labels).map_at_r  # nor any (queries, gallery) one
+
+embedder, images = torch.nn.Linear(20, 8), torch.randn(40, 20)
+sm.cached_backward(embedder, images, labels, loss, micro_batch=16)  # nor the activations of a whole batch
+```
 
 Losses, miners and measures need torch alone; nothing else is imported here.
 """
 
 from shadowmetric.batches import CrossBatchMemory as CrossBatchMemory
 from shadowmetric.batches import GatheredLoss as GatheredLoss
+from shadowmetric.batches import TwoTowerLoss as TwoTowerLoss
 from shadowmetric.batches import cached_backward as cached_backward
+from shadowmetric.batches import cached_rows as cached_rows
 from shadowmetric.evaluation import Scores as Scores
 from shadowmetric.evaluation import convergence_epoch as convergence_epoch
 from shadowmetric.evaluation import evaluate as evaluate

@@ -15,6 +15,7 @@ INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 NUMBERS_AT_ONCE = 2**20  # of rows that are looked through
+ELSEWHERE = -1  # anchors_at of a batch that is not among its references
 LONGEST_ROW = 1e18  # products of two such lengths are still finite in float32
 
 
@@ -120,11 +121,13 @@ def check_anchors_at(
         return
     if reference_labels is None:
         raise ValueError(f"anchors_at is {anchors_at!r} without references; it is the batch's place among them.")
+    if anchors_at == ELSEWHERE and not isinstance(anchors_at, bool):
+        return
     last = len(reference_labels) - len(labels)
     if isinstance(anchors_at, bool) or not isinstance(anchors_at, int) or not 0 <= anchors_at <= last:
         raise ValueError(
             f"anchors_at is {anchors_at!r}; {len(labels)} rows among {len(reference_labels)} references start at "
-            f"0 to {last}."
+            f"0 to {last}, or {ELSEWHERE} if none of them is among these."
         )
     if debug or labels.device.type == "cpu":
         there = reference_labels[anchors_at : anchors_at + len(labels)]

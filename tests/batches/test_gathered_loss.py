@@ -33,6 +33,27 @@ def test_ranks_give_value_and_gradient_of_one_process(name, ranks, form):
     assert any(part.abs().max() > 1e-6 for part in wanted["gradient"])
 
 
+def test_rows_that_are_embedded_again_inside_of_what_is_wrapped_give_the_same():
+    for name in rank_work.INSIDE:
+        wanted = rank_work.one_process(name)
+        for ranks in (2, 3):
+            for rank in ranks_of(ranks):
+                found = rank["inside"][name]
+                torch.testing.assert_close(found["value"], wanted["value"], **TOLERANCE)
+                for one, other in zip(found["gradient"], wanted["gradient"], strict=True):
+                    torch.testing.assert_close(one, other, **TOLERANCE)
+
+
+def test_two_towers_give_value_and_gradient_of_one_process():
+    wanted = rank_work.towers()
+    for ranks in (1, 2, 3):
+        for rank in ranks_of(ranks):
+            torch.testing.assert_close(rank["towers"]["value"], wanted["value"], **TOLERANCE)
+            for one, other in zip(rank["towers"]["gradient"], wanted["gradient"], strict=True):
+                torch.testing.assert_close(one, other, **TOLERANCE)
+    assert all(part.abs().max() > 1e-6 for part in wanted["gradient"])
+
+
 @pytest.mark.parametrize("name", [name for name in rank_work.EVERY if name.startswith("memory")])
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_every_rank_remembers_the_rows_of_all_in_the_same_order(name, ranks):

@@ -77,23 +77,20 @@ def cached_step(
     scaler: torch.amp.GradScaler | None = None,
 ) -> Step:
     """Do the three passes; return the loss, and the rows with their gradient."""
-    pieces = _pieces(images, labels, micro_batch)
-    rows, states = _first_pass(embedder, images, pieces)
+    pieces = pieces_of(images, len(labels), micro_batch)
+    rows, states = first_pass(embedder, images, pieces)
     rows.requires_grad_()
     with torch.enable_grad():
         value = loss(rows, labels)
     (value if scaler is None else scaler.scale(value)).backward()
     rows.grad = torch.zeros_like(rows) if rows.grad is None else rows.grad
-    torch.clear_autocast_cache()  # else weights that were cast without a graph would be used again, and get no gradient
-    after = _random_states(embedder)
-    for number, piece in enumerate(pieces):
-        _set_random_states(states[number])
-        with torch.enable_grad(), _unsent(embedder) if piece.stop < len(labels) else nullcontext():
-            again = embedder(_piece(images, piece))
-            _check_same(again.detach(), rows.detach()[piece])
+    after = random_states(embedder)
+    for piece, state in zip(pieces, states, strict=True):
+        with _unsent(embedder) if piece.stop < len(labels) else nullcontext():
+            again = second_pass(embedder, images, piece, state, rows.detach()[piece])
             if again.requires_grad:  # else the embedder is frozen, and only the loss learns
                 again.backward(rows.grad[piece])
-    _set_random_states(after)
+    set_random_states(after)
     return Step(value.detach(), rows)
 
 
@@ -104,13 +101,15 @@ def uses_batch_statistics(embedder: nn.Module) -> bool:
 
 
 @torch.no_grad()
-def _first_pass(embedder: nn.Module, images: Any, pieces: Sequence[slice]) -> tuple[Tensor, list[Any]]:
-    """Return the rows of all pieces, and the states of the generators before each."""
+def first_pass(
+    embedder: nn.Module, images: Any, pieces: Sequence[slice], *, put_back: bool = True
+) -> tuple[Tensor, list[Any]]:
+    """Return the rows of all pieces, and the states of the generators before each; put buffers back."""
     bare = embedder.module if isinstance(embedder, DistributedDataParallel) else embedder  # nothing is to be sent
-    buffers = [(buffer, buffer.clone()) for buffer in bare.buffers()] if bare.training else []
+    buffers = [(buffer, buffer.clone()) for buffer in bare.buffers()] if bare.training and put_back else []
     rows, states = torch.empty(0), []
     for piece in pieces:
-        states.append(_random_states(embedder))
+        states.append(random_states(embedder))
         found = bare(_piece(images, piece))
         if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != piece.stop - piece.start:
             what = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
@@ -122,15 +121,24 @@ def _first_pass(embedder: nn.Module, images: Any, pieces: Sequence[slice]) -> tu
         rows[piece] = found
     for buffer, before in buffers:
         buffer.copy_(before)
+    torch.clear_autocast_cache()  # else weights that were cast without a graph would be used again, and get no gradient
     return rows, states
 
 
-def _pieces(images: Any, labels: Tensor, micro_batch: int) -> list[slice]:
+def second_pass(embedder: nn.Module, images: Any, piece: slice, state: Any, before: Tensor) -> Tensor:
+    """Return the rows of a piece again, with a graph, from the random numbers that it saw before."""
+    set_random_states(state)
+    with torch.enable_grad():
+        again = embedder(_piece(images, piece))
+    _check_same(again.detach(), before)
+    return again
+
+
+def pieces_of(images: Any, count: int, micro_batch: int) -> list[slice]:
     """Return the micro-batches, or refuse what can't be cut. An image that would be left alone joins the last one."""
     if isinstance(micro_batch, bool) or not isinstance(micro_batch, SupportsIndex) or micro_batch < 1:  # numpy's too
         raise ValueError(f"micro_batch is {micro_batch!r}; it must be a number of images, such as 32.")
-    count = len(labels)
-    for part in _parts(images):
+    for part in parts_of(images):
         if len(part) != count:
             hint = " A list of single images must be stacked first." if isinstance(images, list) else ""
             raise ValueError(f"there are {len(part)} images and {count} labels; give one label for each image.{hint}")
@@ -139,7 +147,7 @@ def _pieces(images: Any, labels: Tensor, micro_batch: int) -> list[slice]:
     return cut(count, micro_batch)
 
 
-def _parts(images: Any) -> list[Any]:
+def parts_of(images: Any) -> list[Any]:
     """Return what has a row for each image."""
     if isinstance(images, Mapping):
         return list(images.values())
@@ -158,11 +166,13 @@ def _unsent(embedder: nn.Module) -> AbstractContextManager[Any]:
     return embedder.no_sync() if hasattr(embedder, "no_sync") else nullcontext()  # pyright: ignore
 
 
-def _random_states(embedder: nn.Module) -> tuple[Tensor, Any, Any]:
+def random_states(embedder: nn.Module) -> tuple[Tensor, Any, Any]:
+    """Return the states of the generators that an embedder may draw from."""
     return torch.get_rng_state(), *get_device_states(*embedder.parameters())
 
 
-def _set_random_states(states: tuple[Tensor, Any, Any]) -> None:
+def set_random_states(states: tuple[Tensor, Any, Any]) -> None:
+    """Put them back."""
     torch.set_rng_state(states[0])
     if states[1]:
         set_device_states(*states[1:])

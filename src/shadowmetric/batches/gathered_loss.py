@@ -51,12 +51,8 @@ class GatheredLoss(nn.Module):
         sizes = row_counts(len(embeddings), embeddings.device)
         rows, first = gathered(embeddings, sizes)
         everyone = gathered(labels, sizes).rows
-        totals, counts = self.loss.sums(
-            embeddings, labels, references=rows, reference_labels=everyone, anchors_at=first
-        )
-        all_totals, all_counts = summed(torch.stack([totals, counts]))
-        part = Sums(totals, all_counts).value() + rows[:0].sum()  # so that every rank takes part in backward
-        return Sums(all_totals, all_counts).value() + ranks * (part - part.detach())
+        sums = self.loss.sums(embeddings, labels, references=rows, reference_labels=everyone, anchors_at=first)
+        return value_of_all(sums, rows, ranks)
 
     def _whole(self, embeddings: Tensor, labels: Tensor, ranks: int) -> Scalar:
         """Return the loss of all rows, with a gradient to one's own."""
@@ -65,6 +61,13 @@ class GatheredLoss(nn.Module):
         own = _ScaledGradient.apply(embeddings, ranks)
         everyone = torch.cat([rows[:first], own, rows[first + len(embeddings) :]])  # pyright: ignore
         return self.loss(everyone, gathered(labels, sizes).rows)
+
+
+def value_of_all(own: Sums, rows: Tensor, ranks: int) -> Scalar:
+    """Return the loss of all ranks from this one's sums over its anchors, against the gathered rows."""
+    all_totals, all_counts = summed(torch.stack([own.totals, own.counts]))
+    part = Sums(own.totals, all_counts).value() + rows[:0].sum()  # so that every rank takes part in backward
+    return Sums(all_totals, all_counts).value() + ranks * (part - part.detach())
 
 
 class _ScaledGradient(torch.autograd.Function):

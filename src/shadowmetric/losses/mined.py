@@ -16,7 +16,7 @@ from typing import NamedTuple, TypedDict
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_choice, check_margin, check_scratch, check_triplets
+from shadowmetric.checks import ELSEWHERE, check_choice, check_margin, check_scratch, check_triplets
 from shadowmetric.losses.distances import compared, squared_distance
 from shadowmetric.losses.sums import SummedLoss, Sums, sums_of
 from shadowmetric.mining import AllMiner, BatchHardMiner, HardMiner, SemiHardMiner
@@ -263,7 +263,7 @@ def mine(miner: Miner, given: Given) -> Sequence[Tensor]:
     if references is None:
         return miner(embeddings.detach(), labels)
     found = miner(embeddings.detach(), labels, references.detach(), reference_labels)
-    if anchors_at is None:
+    if anchors_at is None or anchors_at == ELSEWHERE:
         return found
     other = found[1] != found[0] + anchors_at
     return [numbers[other] for numbers in found]

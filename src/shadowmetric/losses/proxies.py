@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.checks import check_scratch
+from shadowmetric.checks import ELSEWHERE, check_scratch
 from shadowmetric.losses.row_loss import said_settings
 from shadowmetric.losses.sums import SummedLoss, Sums, joined, mean_of, sums_of
 from shadowmetric.mining.given import Given
@@ -74,11 +74,12 @@ class ProxyLoss(SummedLoss):
         """Return the sums of a mean over rows and of what the centres cost.
 
         References count as further rows, but not where the batch is some of them: each row then counts once.
+        Those of another tower (anchors_at=-1) count too.
         """
         if triplets is not None:
             raise ValueError(f"{type(self).__name__} compares rows with its centres; it takes no triplets.")
         values = self._values(given.embeddings, given.labels, "embeddings")
-        if given.reference_labels is not None and given.anchors_at is None:
+        if given.reference_labels is not None and given.anchors_at in (None, ELSEWHERE):
             values = torch.cat([values, self._values(given.others, given.reference_labels, "references")])
         rows = len(values)
         return joined(mean_of(values), sums_of((rows * self.regulariser().to(values.dtype), rows)))

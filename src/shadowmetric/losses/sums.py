@@ -88,7 +88,8 @@ class SummedLoss(nn.Module):
         """Return the loss of a batch, of its own choice of pairs or of given triplets; 0 with a graph if none.
 
         references, reference_labels: rows that anchors are compared with, instead of the batch itself.
-        anchors_at: the batch is the references' rows from this number on, so an anchor is not its own positive.
+        anchors_at: the batch is the references' rows from this number on, so an anchor is not its own positive;
+        -1 if none of them is an anchor, however equal. Else a reference that equals its anchor is taken for it.
         """
         return self.sums(
             embeddings,

@@ -4,6 +4,7 @@
     references           others: a memory, another split. A reference that equals its anchor is taken for it
     anchors_at = k       the batch is rows k, k + 1, ... of the references, as a rank's rows are among those of all
                          ranks; an anchor is left out by its place, and equal rows elsewhere are rows of their own
+    anchors_at = -1      no reference is an anchor, however equal: those of another tower are not
 
 Memory: two int64 for each row where there are references, and 768 KiB while they are made.
 """
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_anchors_at, check_batch
+from shadowmetric.checks import ELSEWHERE, check_anchors_at, check_batch
 from shadowmetric.ops.memory import Bytes, Cost
 from shadowmetric.ops.nearest_beyond import BITS
 from shadowmetric.ops.rows import working_dtype
@@ -43,6 +44,8 @@ class Given(NamedTuple):
             return None
         if self.anchors_at is not None:
             places = torch.arange(len(self.references), device=self.labels.device)
+            if self.anchors_at == ELSEWHERE:
+                return torch.full_like(self.labels, ELSEWHERE), places
             return places[self.anchors_at : self.anchors_at + len(self.labels)], places
         dtype = working_dtype(self.embeddings.dtype, self.references.dtype)
         return fingerprints(self.embeddings, dtype), fingerprints(self.references, dtype)

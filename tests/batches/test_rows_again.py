@@ -1,0 +1,136 @@
+"""Rows whose backward embeds again: the gradient of embedder(images), whatever is done with the rows."""
+
+import pytest
+import torch
+from every_loss import CLASSES, LOSSES
+from torch import nn
+
+import shadowmetric as sm
+from shadowmetric.batches import rows_again
+from shadowmetric.batches.cached import BATCH_NORM_CHANGES
+
+IMAGES = 26  # 26 = 3 x 8 + 2
+
+
+def embedder_of(*, dropout: float = 0.0, norm: bool = False) -> nn.Module:
+    torch.manual_seed(1)
+    layers = [nn.Conv2d(2, 6, 3), nn.BatchNorm2d(6) if norm else nn.Identity(), nn.Tanh(), nn.Flatten()]
+    return nn.Sequential(*layers, nn.Dropout(dropout), nn.Linear(6 * 16, 5)).double()
+
+
+def pictures() -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(2)
+    return torch.randn(IMAGES, 2, 6, 6, dtype=torch.float64), torch.arange(IMAGES) % CLASSES
+
+
+def gradients(*modules: nn.Module) -> list[torch.Tensor]:
+    found = [parameter.grad.clone() for module in modules for parameter in module.parameters()]
+    for module in modules:
+        module.zero_grad()
+    return found
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_weights_and_loss_get_the_gradient_of_the_whole_batch(name):
+    embedder, (images, labels) = embedder_of(), pictures()
+    torch.manual_seed(3)
+    loss = LOSSES[name](5).double()
+    loss(embedder(images), labels).backward()
+    wanted = gradients(embedder, loss)
+    rows = sm.cached_rows(embedder, images, 8)
+    torch.testing.assert_close(rows, embedder(images), rtol=0, atol=1e-12)
+    loss(rows, labels).backward()
+    for one, other in zip(gradients(embedder, loss), wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+
+
+def test_two_uses_of_the_rows_and_two_backwards_add_up():
+    embedder, (images, labels), loss = embedder_of(), pictures(), sm.ShadowLoss(miner="hard")
+    rows = embedder(images)
+    (loss(rows, labels) + rows.square().mean()).backward()
+    wanted = gradients(embedder)
+    rows = sm.cached_rows(embedder, images, 8)
+    loss(rows, labels).backward(retain_graph=True)
+    rows.square().mean().backward()
+    for one, other in zip(gradients(embedder), wanted, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_dropout_is_replayed_and_the_generator_goes_on_as_after_one_pass():
+    embedder, (images, labels), loss = embedder_of(dropout=0.5), pictures(), sm.ShadowLoss(miner="hard")
+    torch.manual_seed(7)
+    loss(torch.cat([embedder(part) for part in images.split(8)]), labels).backward()
+    wanted, after = gradients(embedder), torch.rand(3)
+    torch.manual_seed(7)
+    loss(sm.cached_rows(embedder, images, 8), labels).backward()
+    assert torch.equal(torch.rand(3), after)
+    for one, other in zip(gradients(embedder), wanted, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_autocast_of_the_first_pass_holds_in_backward_outside_of_it():
+    embedder, (images, labels) = embedder_of().float(), pictures()
+    images, loss = images.float(), sm.ShadowLoss(miner="hard")
+    with torch.autocast("cpu", torch.bfloat16):
+        loss(embedder(images), labels).backward()
+        wanted = gradients(embedder)
+        rows = sm.cached_rows(embedder, images, 8)
+        assert rows.dtype == torch.bfloat16
+        value = loss(rows, labels)
+    value.backward()
+    for one, other in zip(gradients(embedder), wanted, strict=True):
+        assert one.dtype == torch.float32
+        torch.testing.assert_close(one, other, rtol=0.05, atol=0.05 * float(other.abs().max()))
+
+
+def test_running_statistics_move_once_and_batch_statistics_are_warned_of():
+    embedder, (images, _) = embedder_of(norm=True), pictures()
+    with pytest.warns(UserWarning, match=BATCH_NORM_CHANGES.split("{")[0]):
+        rows = sm.cached_rows(embedder, images, 8)
+    assert int(embedder[1].num_batches_tracked) == 0
+    rows.sum().backward()
+    assert int(embedder[1].num_batches_tracked) == 4
+
+
+def test_without_gradients_it_only_embeds():
+    embedder, (images, _) = embedder_of(), pictures()
+    with torch.no_grad():
+        assert not sm.cached_rows(embedder, images, 8).requires_grad
+    for parameter in embedder.parameters():
+        parameter.requires_grad_(False)
+    assert not sm.cached_rows(embedder, images, 8).requires_grad
+
+
+def test_a_frozen_or_unused_part_gets_no_gradient():
+    embedder, (images, _) = embedder_of(), pictures()
+    embedder[0].weight.requires_grad_(False)
+    embedder.unused = nn.Linear(2, 2).double()
+    embedder.forward = lambda x: nn.Sequential(*list(embedder)[:6])(x)
+    sm.cached_rows(embedder, images, 8).square().sum().backward()
+    assert embedder[0].weight.grad is None
+    assert embedder.unused.weight.grad is None
+    assert embedder[-2].weight.grad is not None
+
+
+def test_activations_of_one_micro_batch_are_held_and_no_graph():
+    """What is kept between forward and backward: rows, images, generators; nothing of the embedder."""
+    images = torch.randn(64, 256)
+    embedder = nn.Sequential(nn.Linear(256, 4096), nn.ReLU(), nn.Linear(4096, 8))
+    sizes = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda kept: sizes.append(kept.nbytes) or kept, lambda kept: kept):
+        rows = sm.cached_rows(embedder, images, 8)
+        before = len(sizes)
+        rows.square().sum().backward()
+    assert sum(sizes[:before]) == 64 * 8 * 4
+    assert max(sizes) <= max(8 * 4096 * 4, 4096 * 256 * 4)  # activations of 8, or a weight
+
+
+def test_what_can_not_be_cut_and_a_wrapped_embedder_are_refused_in_a_sentence(monkeypatch):
+    embedder, (images, _) = embedder_of(), pictures()
+    with pytest.raises(ValueError, match="micro_batch is 0; it must be a number of images"):
+        sm.cached_rows(embedder, images, 0)
+    with pytest.raises(ValueError, match="there are 3 images and 26 labels"):
+        sm.cached_rows(embedder, {"one": images, "other": images[:3]}, 8)
+    monkeypatch.setattr(rows_again, "DistributedDataParallel", nn.Sequential)
+    with pytest.raises(ValueError, match="got a DistributedDataParallel; call it in the forward"):
+        sm.cached_rows(embedder, images, 8)
