@@ -32,7 +32,8 @@ class CompareSettings:
     """What is compared."""
 
     losses: Names = PAPER_LOSSES
-    """The first is the reference. Default: the six of the paper's tables."""
+    """The first is the reference; pml:NAME is a loss of pytorch-metric-learning. Default: the six of the paper's
+    tables."""
     controls: bool = True
     """Also train Triplet at twice the margin, and twice Shadow: what lies between the latter and Shadow is noise."""
     floors: bool = True

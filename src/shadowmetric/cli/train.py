@@ -73,7 +73,7 @@ def train(
 
 def free_folder(settings: TrainSettings) -> Path:
     """Return a folder below runs/ that is not there yet."""
-    name = f"{data_name(settings)}-{settings.loss}-{settings.seed}"
+    name = f"{data_name(settings)}-{settings.loss.replace(':', '-')}-{settings.seed}"
     found, number = RUNS / name, 1
     while found.exists():
         number += 1

@@ -63,7 +63,7 @@ class Plan:
 
     def run(self, name: str, seed: int) -> Run:
         """Return a row's run of a seed."""
-        return Run(self.out / f"{name}-{seed}")
+        return Run(self.out / f"{name.replace(':', '-')}-{seed}")
 
     def finished(self, name: str) -> dict[int, Run]:
         """Return the finished runs of a row, by seed."""

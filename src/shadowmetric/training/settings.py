@@ -11,6 +11,7 @@ from typing import Any
 from shadowmetric.batches.budget import parse_bytes
 from shadowmetric.data.augmentation import KINDS
 from shadowmetric.data.catalogue import data_root
+from shadowmetric.integrations.pml_losses import PREFIX, check_pml_loss
 from shadowmetric.losses.catalogue import LOSSES
 from shadowmetric.losses.mined import MINERS
 from shadowmetric.mistakes import Mistake
@@ -27,6 +28,11 @@ CHOICES = {
     "precision": ("no", "bf16", "fp16"),
     "device": ("auto", "cpu"),
     "optimizer": ("adam", "adamw", "sgd"),
+}
+OURS_ONLY = {
+    "cross_batch_memory": "has rows remembered that only a loss of this library is compared with; leave it out",
+    "length_penalty": "is added to losses of this library only; leave it out",
+    "memory_budget": "plans with the bytes that losses of this library state; give a --micro-batch instead",
 }
 MICRO_BATCH = 32
 SMALL_PICTURES = 64  # pixels up to which small_cnn is the backbone unless another is named
@@ -56,9 +62,11 @@ class TrainSettings:
     """default, or paper: the published protocol to the letter."""
     loss: str = "shadow"
     """shadow triplet soft_margin_triplet angular_triplet soft_triple multi_similarity angular contrastive
-    lifted_structure n_pair ranked_list arc_face triplet_control double_shadow."""
+    lifted_structure n_pair ranked_list arc_face triplet_control double_shadow, or pml:NAME, a loss of
+    pytorch-metric-learning by the name of its class."""
     margin: float = 0.2
-    """Of losses of triplets, in the loss's own unit, and of their miner, in squared distance."""
+    """Of losses of triplets, in the loss's own unit (pml:TripletMarginLoss: distance), and of their miner, in squared
+    distance."""
     miner: str = "semi_hard"
     """Of losses of triplets: hard semi_hard batch_hard all."""
     backbone: str | None = None
@@ -134,7 +142,9 @@ def check_settings(settings: TrainSettings) -> None:
     """Refuse settings that make no sense, by the names that the command gives them."""
     for name, choices in CHOICES.items():
         value = getattr(settings, name)
-        if value is not None and value not in choices:
+        if name == "loss" and value.startswith(PREFIX):
+            check_with_pml(settings)
+        elif value is not None and value not in choices:
             raise Mistake(f"{option(name)} is {value!r}; choose one of {', '.join(choices)}.")
     least = {"epochs": 1, "batch": 2, "per_class": 2, "batches": 1, "dim": 1, "size": 8, "resize": 8}
     least |= {"logical_batch": 2, "micro_batch": 1, "scratch_mb": 1, "cross_batch_memory": 0, "cross_batch_warmup": 0}
@@ -170,6 +180,14 @@ def check_settings(settings: TrainSettings) -> None:
         value = getattr(settings, name)
         if value is not None and not 0 <= value < 1:
             raise Mistake(f"{option(name)} is {value}; it must be a share, from 0 to below 1.")
+
+
+def check_with_pml(settings: TrainSettings) -> None:
+    """Refuse a loss of another library that there is not, and what goes with our own only."""
+    check_pml_loss(settings.loss)
+    for name, reason in OURS_ONLY.items():
+        if getattr(settings, name):
+            raise Mistake(f"--loss is {settings.loss}, and {option(name)} {reason}.")
 
 
 def resolved(settings: TrainSettings, *, size: int, resize: int, channels: int) -> TrainSettings:

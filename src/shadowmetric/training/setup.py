@@ -19,6 +19,7 @@ from shadowmetric.batches import CrossBatchMemory, GatheredLoss
 from shadowmetric.batches.budget import Plan
 from shadowmetric.batches.meter import give_back_at_once
 from shadowmetric.data.sampler import PKSampler
+from shadowmetric.integrations.pml_losses import PREFIX, build_pml_loss
 from shadowmetric.losses.catalogue import build_loss
 from shadowmetric.losses.length_penalty import LengthPenalty
 from shadowmetric.losses.sums import SummedLoss
@@ -200,7 +201,8 @@ def set_up(settings: TrainSettings, run: Run, show: Show, stop: Stop | None = No
 
 def loss_for(settings: TrainSettings, classes: int) -> nn.Module:
     """Return the loss that settings describe, with a memory if they ask for one."""
-    loss = build_loss(
+    build: Callable[..., nn.Module] = build_pml_loss if settings.loss.startswith(PREFIX) else build_loss
+    loss = build(
         settings.loss,
         margin=settings.margin,
         miner=settings.miner,

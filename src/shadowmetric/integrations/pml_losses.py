@@ -1,0 +1,102 @@
+"""`train --loss pml:NAME`: any loss of pytorch-metric-learning (PML) by the name of its class, in our trainings.
+
+Losses of triplets (TripletMarginLoss, MarginLoss) get the margin, in PML's unit, which is the Euclidean distance, and
+the triplets of our miner, whose margin stays in squared distance. All others keep PML's defaults and choose their own
+pairs. Classes and dim are given to losses that ask for them; what a loss learns has a rate of its own.
+
+Some losses keep state in plain attributes: here these are buffers, so that a checkpoint holds them, and are cut from
+the graph of the batch before. Memory: what PML takes, mostly a few S×S tensors, S×S×S for some.
+"""
+
+import difflib
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from shadowmetric.losses.mined import MINERS
+from shadowmetric.mistakes import Mistake
+from shadowmetric.types import Miner
+
+PREFIX = "pml:"
+OF_TRIPLETS = ("TripletMarginLoss", "MarginLoss")
+CENTER_RATE = 1e-2  # of what a loss learns, as of the centres of our own
+
+
+class PMLLoss(nn.Module):
+    """A loss of PML, called as ours are. miner: what chooses its triplets; None leaves that to the loss."""
+
+    def __init__(self, loss: nn.Module, miner: Miner | None = None):
+        super().__init__()
+        self.loss, self.miner = loss, miner
+        for name, value in [(name, value) for name, value in vars(loss).items() if isinstance(value, Tensor)]:
+            delattr(loss, name)
+            loss.register_buffer(name, value)
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        triplets: Sequence[Tensor] | None = None,
+        *,
+        references: Tensor | None = None,
+        reference_labels: Tensor | None = None,
+    ) -> Tensor:
+        """Return the loss of a batch, of its own choice of pairs or of given triplets."""
+        for name, value in self.loss.named_buffers(recurse=False):
+            setattr(self.loss, name, value.detach())
+        if triplets is None and self.miner is not None:
+            triplets = self.miner(embeddings, labels, references, reference_labels)
+        try:
+            return self.loss(embeddings, labels, triplets, references, reference_labels)
+        except ValueError as wrong:
+            said = " ".join(str(wrong).split())
+            raise Mistake(f"{PREFIX}{type(self.loss).__name__} can't be trained so: {said}.") from None
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Return what the loss learns, with its own learning rate, for an optimiser."""
+        learnt = list(self.loss.parameters())
+        return [{"params": learnt, "lr": CENTER_RATE}] if learnt else []
+
+
+def pml_class(name: str) -> type[nn.Module]:
+    """Return the class of a loss that is named `pml:NAME`."""
+    try:
+        from pytorch_metric_learning import losses
+    except ImportError:
+        raise Mistake(f"--loss {name} needs `pip install 'shadowmetric[pytorch-metric-learning]'`.") from None
+    kinds = {known.lower(): kind for known, kind in vars(losses).items() if known.endswith("Loss")}
+    bare = name.removeprefix(PREFIX)
+    if bare.lower() not in kinds or kinds[bare.lower()].__name__ != bare:
+        near = [PREFIX + kinds[one].__name__ for one in difflib.get_close_matches(bare.lower(), kinds, cutoff=0.5)]
+        nearest = f"the nearest are {', '.join(near)}" if near else "one is pml:TripletMarginLoss"
+        raise Mistake(f"--loss is {name!r}, and PML has no loss of that name that stands alone; {nearest}.")
+    return kinds[bare.lower()]
+
+
+def build_pml_loss(
+    name: str, *, margin: float, miner: str, classes: int, dim: int, scratch_bytes: int, unit_rows: bool
+) -> PMLLoss:
+    """Return the loss of that name. unit_rows: of losses of triplets; the others have PML's choice."""
+    kind, known = pml_class(name), {"num_classes": classes, "embedding_size": dim, "descriptors_dim": dim}
+    if kind.__name__ in OF_TRIPLETS:
+        loss: Any = kind(margin=margin)
+        loss.distance.normalize_embeddings = unit_rows
+        return PMLLoss(loss, MINERS[miner](margin, scratch_bytes))
+    signatures = [inspect.signature(one.__init__) for one in kind.__mro__ if "__init__" in vars(one)]
+    asked = [each for found in signatures for each in found.parameters.values() if each.default is each.empty]
+    try:
+        return PMLLoss(kind(**{each.name: known[each.name] for each in asked if each.name in known}))
+    except TypeError as wrong:
+        raise Mistake(f"--loss {name} must be told more than its name: {wrong}.") from None
+
+
+def check_pml_loss(name: str) -> None:
+    """Refuse a loss that can't be made from its name, or be trained on labelled rows, after one small batch."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        asked: dict[str, Any] = {"margin": 0.2, "miner": "all", "classes": 2, "dim": 8}
+        loss = build_pml_loss(name, **asked, scratch_bytes=2**20, unit_rows=True)
+        loss(torch.randn(4, 8), torch.tensor([0, 1, 1, 0]))

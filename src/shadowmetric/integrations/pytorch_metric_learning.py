@@ -1,0 +1,98 @@
+"""Our losses and miners where those of pytorch-metric-learning (PML) go.
+
+    InPML(sm.ShadowLoss(0.2))            a loss of ours as a PML loss: in its wrappers, reducers and trainers
+    MinerInPML(sm.SemiHardMiner(0.2))    a miner of ours where PML insists on its own class; elsewhere it takes ours
+
+InPML(loss)(embeddings, labels) is loss(embeddings, labels), value and gradient, and as memory-linear. It is not where
+
+    a PML miner names triplets or pairs   its lists, and the S×S or S×S×S tensors that it makes them from; pairs become
+                                          triplets as PML does it, every positive of an anchor with every negative
+    a PML reducer is given                a few numbers for each triplet, all of which are listed
+
+PML's CrossBatchMemory without a miner names every pair: give it a miner of ours.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pytorch_metric_learning.losses import BaseMetricLossFunction, CrossBatchMemory, SelfSupervisedLoss
+from pytorch_metric_learning.miners import BaseMiner
+from pytorch_metric_learning.reducers import BaseReducer, DoNothingReducer
+from pytorch_metric_learning.utils.loss_and_miner_utils import convert_to_triplets
+from torch import Tensor, nn
+
+from shadowmetric.checks import check_triplets
+from shadowmetric.losses.mined import MinedLoss, mine, triplet_values
+from shadowmetric.losses.sums import SummedLoss
+from shadowmetric.mining.given import check_given
+from shadowmetric.types import Miner
+
+
+class InPML(BaseMetricLossFunction):
+    """A loss of ours as a loss of PML.
+
+    reducer: one of PML's, for the values of triplets; None keeps the reduction of the loss itself.
+    settings: embedding_regularizer, embedding_reg_weight, collect_stats, as for every loss of PML.
+    """
+
+    def __init__(self, loss: nn.Module, reducer: BaseReducer | None = None, **settings: Any):
+        if not isinstance(loss, SummedLoss):
+            raise ValueError(f"the loss is a {type(loss).__name__}; give one of this library, such as ShadowLoss().")
+        if "distance" in settings:
+            raise ValueError(f"{type(loss).__name__} has its own distance; leave out PML's.")
+        of_triplets = isinstance(loss, MinedLoss)
+        if not of_triplets and not isinstance(reducer, DoNothingReducer | None):
+            raise ValueError(
+                f"{type(loss).__name__} gives one number, not one for each triplet, and {type(reducer).__name__} has "
+                "nothing to reduce; leave it out."
+            )
+        super().__init__(reducer=reducer, **settings)
+        self.loss: SummedLoss = loss
+        self.each_triplet = of_triplets and reducer is not None
+
+    def compute_loss(
+        self, embeddings: Tensor, labels: Any, indices_tuple: Any, ref_emb: Tensor, ref_labels: Any
+    ) -> dict[str, dict[str, Any]]:
+        """Return the loss, or the value of each triplet, as PML's reducers want it. Given triplets need no labels."""
+        if labels is None and indices_tuple is None:
+            raise ValueError("there are neither labels nor triplets; give one of them.")
+        labels, ref_labels = (
+            rows.new_zeros(len(rows)).long() if found is None else found
+            for rows, found in ((embeddings, labels), (ref_emb, ref_labels))
+        )
+        others = (None, None) if ref_emb is embeddings else (ref_emb, ref_labels)
+        loss, given = self.loss, check_given(embeddings, labels, *others, debug=self.loss.debug)
+        triplets = None if indices_tuple is None else convert_to_triplets(indices_tuple, labels)
+        if not self.each_triplet or not isinstance(loss, MinedLoss):
+            value = loss.sums_of_given(given, triplets).value()
+            return {"loss": {"losses": value, "indices": None, "reduction_type": "already_reduced"}}
+        triplets = mine(loss.miner, given) if triplets is None else triplets
+        triplets = check_triplets(triplets, len(embeddings), len(ref_emb), embeddings.device, debug=loss.debug)
+        if len(triplets.anchor) == 0:
+            return self.zero_losses()
+        values = triplet_values(
+            embeddings, triplets, loss.measure, loss.hinge, normalize=loss.normalize, references=given.references
+        )
+        return {"loss": {"losses": values, "indices": triplets, "reduction_type": "triplet"}}
+
+
+class MinerInPML(BaseMiner):
+    """A miner of ours as a miner of PML: for MultipleLosses(miners=...) and DistributedMinerWrapper."""
+
+    def __init__(self, miner: Miner):
+        super().__init__()
+        self.miner = miner
+
+    def mine(self, embeddings: Tensor, labels: Tensor, ref_emb: Tensor, ref_labels: Tensor) -> Sequence[Tensor]:
+        """Return the triplets of a batch, or of a batch against references."""
+        return self.miner(embeddings, labels, *(() if ref_emb is embeddings else (ref_emb, ref_labels)))
+
+
+def _admit(wrapper: Any) -> None:
+    """Let a wrapper of PML take our losses: it looks for the name of their class in a list."""
+    names = wrapper.supported_losses()
+    wrapper.supported_losses = staticmethod(lambda: [*names, InPML.__name__])
+
+
+_admit(CrossBatchMemory)
+_admit(SelfSupervisedLoss)

@@ -1,0 +1,217 @@
+"""Our losses and miners inside pytorch-metric-learning: equal to ourselves called directly, and to PML where both mean
+the same, in its wrappers, reducers, memory and trainer."""
+
+import pytest
+import torch
+from every_loss import LOSSES
+from pytorch_metric_learning import distances, losses, miners, reducers, regularizers, trainers
+from pytorch_metric_learning.utils.distributed import DistributedLossWrapper, DistributedMinerWrapper
+from torch import nn
+
+import shadowmetric as sm
+from shadowmetric.data.catalogue import open_dataset
+from shadowmetric.integrations.pytorch_metric_learning import InPML, MinerInPML
+
+DIM = 6
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def batch(seed=0, rows=24, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(rows) % 6
+    centers = torch.randn(6, DIM, generator=generator, dtype=dtype)
+    found = centers[labels] + torch.randn(rows, DIM, generator=generator, dtype=dtype)
+    return found.requires_grad_(), labels
+
+
+def value_and_gradient(loss, embeddings, *given, **named):
+    value = loss(embeddings, *given, **named)
+    return value.detach(), torch.autograd.grad(value, embeddings)[0]
+
+
+def assert_same(first, second):
+    for one, other in zip(first, second, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_in_pml_is_the_loss(name):
+    embeddings, labels = batch()
+    loss = LOSSES[name](DIM).double()
+    assert_same(value_and_gradient(InPML(loss), embeddings, labels), value_and_gradient(loss, embeddings, labels))
+    references, reference_labels = batch(1)
+    theirs = value_and_gradient(InPML(loss), embeddings, labels, ref_emb=references, ref_labels=reference_labels)
+    ours = value_and_gradient(loss, embeddings, labels, references=references, reference_labels=reference_labels)
+    assert_same(theirs, ours)
+
+
+def test_it_keeps_our_memory():
+    embeddings, labels = batch(rows=240, dtype=torch.float32)
+    largest = []
+
+    def note(saved):
+        largest.append(saved.numel())
+        return saved
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda saved: saved):
+        InPML(sm.ShadowLoss(miner="batch_hard"))(embeddings, labels)
+    assert max(largest) <= embeddings.numel()  # an S×S tensor has 240 × 240 numbers
+
+
+PAIRS = [  # ours, theirs with the same triplets
+    (sm.TripletLoss(0.4, squared=False, miner="all"), losses.TripletMarginLoss(0.4)),
+    (sm.TripletLoss(0.4, miner="all"), losses.TripletMarginLoss(0.4, distance=distances.LpDistance(power=2))),
+    (sm.ShadowLoss(0.2, miner="all"), losses.TripletMarginLoss(0.2, distance=distances.CosineSimilarity())),
+    (sm.SoftMarginTripletLoss(margin=0.1, miner="all"), losses.TripletMarginLoss(0.1, smooth_loss=True)),
+]
+REDUCERS = [
+    reducers.AvgNonZeroReducer(),
+    reducers.MeanReducer(),
+    reducers.SumReducer(),
+    reducers.ThresholdReducer(low=0.1, high=0.9),
+    reducers.ClassWeightedReducer(torch.arange(1.0, 7.0)),
+]
+
+
+@pytest.mark.parametrize("reducer", REDUCERS, ids=lambda reducer: type(reducer).__name__)
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=["distance", "squared", "shadow", "smooth"])
+def test_its_reducers_see_each_triplet(ours, theirs, reducer):
+    embeddings, labels = batch()
+    theirs.set_reducer(reducer)
+    named = InPML(ours, reducer=reducer)
+    assert_same(value_and_gradient(named, embeddings, labels), value_and_gradient(theirs, embeddings, labels))
+    mined = miners.TripletMarginMiner(0.3)(embeddings, labels)
+    pairs = miners.MultiSimilarityMiner(0.2)(embeddings, labels)
+    assert len(pairs) == 4
+    for indices in (mined, pairs, sm.HardMiner()(embeddings, labels)):
+        found = value_and_gradient(named, embeddings, labels, indices)
+        assert_same(found, value_and_gradient(theirs, embeddings, labels, indices))
+        assert_same(found, value_and_gradient(named, embeddings, None, indices) if weightless(reducer) else found)
+
+
+def weightless(reducer):
+    return not isinstance(reducer, reducers.ClassWeightedReducer)
+
+
+def test_a_batch_without_triplets_is_zero_with_a_graph():
+    embeddings, _ = batch()
+    alone = torch.arange(len(embeddings))
+    for loss in (InPML(sm.ShadowLoss()), InPML(sm.ShadowLoss(), reducer=reducers.MeanReducer())):
+        value, gradient = value_and_gradient(loss, embeddings, alone)
+        assert value == 0
+        assert not gradient.any()
+
+
+def test_regularisers_are_added():
+    embeddings, labels = batch()
+    loss, price = sm.MultiSimilarityLoss(), regularizers.LpRegularizer()
+    priced = InPML(loss, embedding_regularizer=price, embedding_reg_weight=0.5)
+    torch.testing.assert_close(priced(embeddings, labels), loss(embeddings, labels) + 0.5 * price(embeddings))
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: InPML(nn.Identity()), "the loss is a Identity; give one of this library"),
+        (lambda: InPML(sm.ShadowLoss(), distance=distances.LpDistance()), "has its own distance"),
+        (lambda: InPML(sm.NPairLoss(), reducer=reducers.MeanReducer()), "MeanReducer has nothing to reduce"),
+        (lambda: InPML(sm.ShadowLoss())(batch()[0]), "neither labels nor triplets"),
+    ],
+)
+def test_what_is_refused(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
+
+
+def test_wrappers_take_it():
+    embeddings, labels = batch()
+    shadow, contrastive = sm.ShadowLoss(), sm.ContrastiveLoss()
+    both = losses.MultipleLosses([InPML(shadow), InPML(contrastive)], weights=[2.0, 0.5])
+    expected = 2 * shadow(embeddings, labels) + 0.5 * contrastive(embeddings, labels)
+    torch.testing.assert_close(both(embeddings, labels), expected)
+    views, twice = torch.cat([embeddings, embeddings + 0.1]), torch.arange(len(labels)).repeat(2)
+    expected = shadow(views, twice)
+    torch.testing.assert_close(losses.SelfSupervisedLoss(InPML(shadow))(embeddings, embeddings + 0.1), expected)
+    with pytest.warns(UserWarning, match="non-distributed"):
+        value = DistributedLossWrapper(InPML(shadow))(embeddings, labels)
+    torch.testing.assert_close(value, shadow(embeddings, labels))
+
+
+def test_its_memory_with_our_loss_and_miner_is_our_memory():
+    theirs = losses.CrossBatchMemory(InPML(sm.ShadowLoss(0.2)), DIM, memory_size=72, miner=sm.SemiHardMiner(0.2))
+    ours = sm.CrossBatchMemory(sm.ShadowLoss(0.2), size=48)  # the batch itself stands beside it
+    for seed in range(5):
+        embeddings, labels = batch(seed, dtype=torch.float32)
+        found = value_and_gradient(theirs, embeddings, labels), value_and_gradient(ours, embeddings, labels)
+        torch.testing.assert_close(found[0][0], found[1][0])
+    unmined = losses.CrossBatchMemory(InPML(sm.ShadowLoss(0.2, miner="all")), DIM, memory_size=72)
+    embeddings, labels = batch()
+    expected = sm.ShadowLoss(0.2, miner="all")(embeddings.float(), labels)
+    torch.testing.assert_close(unmined(embeddings.float(), labels), expected)
+    with pytest.raises(ValueError, match="takes no triplets"):
+        losses.CrossBatchMemory(InPML(sm.ArcFaceLoss(6, DIM)), DIM)(embeddings.float(), labels)
+
+
+@pytest.mark.parametrize("miner", [sm.SemiHardMiner(0.4), sm.BatchHardMiner()], ids=["semi_hard", "batch_hard"])
+def test_our_miners_go_where_its_miners_go(miner):
+    embeddings, labels = batch()
+    listed = tuple(numbers.clone() for numbers in miner(embeddings, labels))
+    for loss in (losses.TripletMarginLoss(0.3), losses.MultiSimilarityLoss(), losses.NTXentLoss()):
+        expected = value_and_gradient(loss, embeddings, labels, listed)
+        assert_same(value_and_gradient(loss, embeddings, labels, miner(embeddings, labels)), expected)
+        several = losses.MultipleLosses([loss], miners=[MinerInPML(miner)])
+        assert_same(value_and_gradient(several, embeddings, labels), expected)
+    references = batch(1)
+    found, expected = (some(embeddings, labels, *references) for some in (MinerInPML(miner), miner))
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+    DistributedMinerWrapper(MinerInPML(miner))  # refuses what is no miner of PML
+
+
+class Rows(torch.utils.data.Dataset):
+    def __init__(self):
+        split = open_dataset("digits").train
+        self.rows, self.labels = split.images.pixels.flatten(1).float() / 255, split.labels
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, place):
+        return self.rows[place], int(self.labels[place])
+
+
+def trained(mining):
+    """Return Recall@1 before and after two epochs of PML's trainer, and what its hook saw of the loss."""
+    torch.manual_seed(0)
+    trunk, seen = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 8)), []
+    test = open_dataset("digits").test
+    rows, labels = test.images.pixels.flatten(1).float() / 255, torch.from_numpy(test.labels)
+    before = sm.evaluate(trunk(rows).detach(), labels).recall_at[1]
+    trainer = trainers.MetricLossOnly(
+        models={"trunk": trunk},
+        optimizers={"trunk_optimizer": torch.optim.Adam(trunk.parameters(), 1e-2)},
+        batch_size=64,
+        loss_funcs={"metric_loss": InPML(sm.ShadowLoss(0.2))},
+        mining_funcs=mining,
+        dataset=Rows(),
+        data_device=torch.device("cpu"),
+        dataloader_num_workers=0,
+        end_of_iteration_hook=lambda trainer: seen.append(float(trainer.losses["metric_loss"].detach())),
+    )
+    trainer.train(num_epochs=2)
+    return before, sm.evaluate(trunk(rows).detach(), labels).recall_at[1], torch.tensor(seen)
+
+
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
+def test_its_trainer_learns_with_our_loss_and_takes_our_miner():
+    before, after, seen = trained({})
+    assert len(seen) == 2 * (len(Rows()) // 64)
+    assert after > before + 0.05
+    *_, seen_with_miner = trained({"tuple_miner": sm.SemiHardMiner(0.2)})  # what the loss mines itself
+    torch.testing.assert_close(seen_with_miner[:5], seen[:5])
