@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.set-up
 
-.PHONY: setup demo test check bench results lock clean
+.PHONY: setup demo test check bench results docs dist extras lock clean
 
 setup: $(STAMP)
 
@@ -35,6 +35,20 @@ bench: setup
 
 results: setup
 	$(BIN)/python -m shadowmetric.experiments.results
+
+# The same files on every machine and day, since hatchling dates everything 2020-02-02 unless it is told otherwise.
+dist: setup
+	rm -rf dist
+	env -u SOURCE_DATE_EPOCH $(BIN)/python -m hatchling build
+	cd dist && sha256sum *
+
+# What each extra is for, done in an environment that has nothing else.
+extras: setup
+	$(BIN)/python -m pytest tests/test_extras.py -m extras --verbose
+
+docs: setup
+	$(BIN)/python -m shadowmetric.experiments.memory_page
+	$(BIN)/python docs/make_site.py site
 
 lock:
 	test -x $(BIN)/uv || ($(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet uv)

@@ -73,6 +73,7 @@ def command_line(config: Path | None = None):
         verify,
     )
     from shadowmetric.cli.bench import bench
+    from shadowmetric.cli.completion import completion_of
     from shadowmetric.cli.config import config_reader
     from shadowmetric.cli.data import data
 
@@ -83,6 +84,7 @@ def command_line(config: Path | None = None):
         suppress_keyboard_interrupt=False,
         config=[] if config is None else [config_reader(config)],
     )
+    app.command(completion_of(app), name="--install-completion")
     app.command(bench)
     app.command(data)
     app.command(evaluate.evaluate, usage=evaluate.USAGE, help_epilogue=evaluate.EXAMPLES)

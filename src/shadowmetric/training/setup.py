@@ -236,7 +236,8 @@ def check_tracker(track: str | None) -> None:
     there = [tracker.value for tracker in get_available_trackers()]
     if track is not None and track not in there:
         known = f"installed here: {', '.join(there)}" if there else "none is installed"
-        raise Mistake(f"--track is {track!r}; {known}. Install the one you want, such as tensorboard.")
+        one = "such as tensorboard by `pip install 'shadowmetric[tensorboard]'`"
+        raise Mistake(f"--track is {track!r}; {known}. Install the one you want, {one}.")
 
 
 def embedder_for(settings: TrainSettings) -> Embedder:

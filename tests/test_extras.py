@@ -1,0 +1,180 @@
+"""Each extra in an environment that has it and no other, and what is said where it is missing.
+
+`make test` looks at an environment with the base alone: which files import, and how commands refuse. `make extras` does
+what each extra is for, in a fresh environment each, which takes minutes. The packages are links into uv's cache, where
+`make setup` has put them, and take no room.
+"""
+
+import ast
+import functools
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from email.parser import HeaderParser
+from pathlib import Path
+
+import pytest
+from extra_features import COMMANDS
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from postgres_server import postgres_address, postgres_server, postgres_table  # noqa: F401
+
+ROOT = Path(__file__).parent.parent
+FEATURES = Path(__file__).parent / "extra_features.py"
+UV = Path(sys.executable).parent / "uv"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = sorted(PROJECT["optional-dependencies"])
+COMES_WITH = {"huggingface_hub": "timm", "markupsafe": "jinja2", "pydantic": "fastapi", "starlette": "fastapi"}
+FOR_CHECKERS = {"jaxtyping"}  # names of shapes, which users need not have
+FOR_COMMANDS = {"accelerate", "filelock", "openpyxl", "PIL", "safetensors", "scipy", "timm", "torchvision"}
+pytestmark = pytest.mark.skipif(not UV.exists(), reason="uv is not beside this Python; `make setup` puts it there")
+
+
+def clean() -> dict[str, str]:
+    """Return our environment variables without those that would lead into another environment."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST"))}
+    return ours | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+
+
+def uv(*words: object) -> None:
+    """Install without a network, or with one if the cache lacks something."""
+    words = (UV, *words)
+    if subprocess.run([*words, "--offline"], capture_output=True).returncode:
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert not done.returncode, done.stderr
+
+
+def features(environment: Path, what: str, folder: Path, **more: str) -> str:
+    words = [environment / "bin" / "python", FEATURES, environment, what, folder]
+    done = subprocess.run(words, env=clean() | more, capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    made = tmp_path_factory.mktemp("wheel")
+    words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", made]
+    subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
+    return next(made.iterdir())
+
+
+@functools.cache
+def required_by(wheel: Path, extra: str) -> dict[str, str]:
+    """Return the packages that the wheel asks for, and those that they ask for, with the versions installed here."""
+    with zipfile.ZipFile(wheel) as opened:
+        name = next(name for name in opened.namelist() if name.endswith("/METADATA"))
+        own = HeaderParser().parsestr(opened.read(name).decode()).get_all("Requires-Dist", [])
+    found, seen, todo = {}, set(), [(Requirement(line), {"", extra}) for line in own]
+    while todo:
+        asked, of = todo.pop()
+        if asked.marker is not None and not any(asked.marker.evaluate({"extra": one}) for one in of):
+            continue
+        name, parts = canonicalize_name(asked.name), frozenset(asked.extras)
+        if (name, parts) not in seen:
+            seen.add((name, parts))
+            found[name] = importlib.metadata.version(name)
+            todo += [(Requirement(line), {"", *parts}) for line in importlib.metadata.requires(name) or []]
+    return found
+
+
+def pinned(packages: dict[str, str]) -> list[str]:
+    return [f"{name}=={version}" for name, version in sorted(packages.items())]
+
+
+@pytest.fixture(scope="module")
+def bare(wheel, tmp_path_factory):
+    """An environment with what the base asks for."""
+    place = tmp_path_factory.mktemp("bare") / "environment"
+    uv("venv", "--python", sys.executable, place)
+    install = ("pip", "install", "--python", place, "--link-mode", "hardlink")
+    uv(*install, "--no-deps", wheel, *pinned(required_by(wheel, "")))
+    uv("pip", "check", "--python", place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def seen(bare, tmp_path_factory):
+    """What one process saw there."""
+    return json.loads(features(bare, "look", tmp_path_factory.mktemp("empty")).splitlines()[-1])
+
+
+def imports_of(path: Path) -> set[str]:
+    """Return the packages that a file imports, wherever it does so."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add(str(node.module).split(".")[0])
+    return found - set(sys.stdlib_module_names) - {"shadowmetric"}
+
+
+def test_every_package_that_is_imported_is_asked_for():
+    asked = {canonicalize_name(Requirement(line).name) for line in PROJECT["dependencies"]}
+    for lines in PROJECT["optional-dependencies"].values():
+        asked |= {canonicalize_name(Requirement(line).name) for line in lines}
+    packages = importlib.metadata.packages_distributions()
+    imported = set().union(*(imports_of(path) for path in (ROOT / "src").rglob("*.py"))) - FOR_CHECKERS
+    assert len(imported) > 20
+    for name in imported:
+        assert canonicalize_name(packages[COMES_WITH.get(name, name)][0]) in asked, name
+
+
+def test_importing_shadowmetric_loads_torch_and_nothing_that_is_for_commands(seen):
+    assert "torch" in seen["loaded"]
+    assert not FOR_COMMANDS & set(seen["loaded"])
+
+
+@pytest.mark.parametrize("extra", sorted(COMMANDS))
+def test_without_an_extra_its_command_names_it_in_a_sentence(seen, extra):
+    code, said = seen["refusals"][extra]
+    assert code == 2
+    assert said.count("\n") == 1
+    assert f"shadowmetric[{extra}]" in said
+
+
+def test_files_that_do_not_import_in_the_base_miss_a_package_of_an_extra(seen):
+    packages, missing = importlib.metadata.packages_distributions(), seen["missing"]
+    of_extras = {
+        canonicalize_name(Requirement(line).name)
+        for extra, lines in PROJECT["optional-dependencies"].items()
+        for line in lines
+        if extra != "peers"  # the bench says of a peer that it is not installed
+    }
+    for lacked in set(missing.values()):
+        assert canonicalize_name(packages[COMES_WITH.get(lacked, lacked)][0]) in of_extras, missing
+    for name in ("lightning", "pytorch_metric_learning", "sentence_transformers", "transformers"):
+        assert missing[f"shadowmetric.integrations.{name}"] == name  # the error names the package, and so the extra
+    rooms = ("integrations", "report", "serving")
+    assert all(name.split(".")[1] in rooms for name in missing), missing
+
+
+@pytest.fixture(scope="module")
+def worked_in(bare, tmp_path_factory):
+    """A folder with a run, pictures and their index, which the base alone made."""
+    folder = tmp_path_factory.mktemp("worked in")
+    features(bare, "base", folder)
+    return folder
+
+
+@pytest.mark.extras
+def test_the_base_alone_trains_evaluates_indexes_searches_and_verifies(worked_in):
+    assert (worked_in / "pictures.shadowmx").exists()
+
+
+@pytest.mark.extras
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_an_extra_alone_does_what_it_is_for(extra, wheel, worked_in, tmp_path, request):
+    place, versions = tmp_path / "environment", tmp_path / "versions.txt"
+    here = {found.name: found.version for found in importlib.metadata.distributions()}
+    versions.write_text("\n".join(pinned({name: of for name, of in here.items() if name != "shadowmetric"})))
+    uv("venv", "--python", sys.executable, place)
+    install = ("pip", "install", "--python", place, "--link-mode", "hardlink", "--constraint", versions)
+    uv(*install, f"shadowmetric[{extra}] @ {wheel.as_uri()}")
+    more = {"POSTGRES_ADDRESS": request.getfixturevalue("postgres_table")} if extra == "postgres" else {}
+    features(place, extra, worked_in, **more)
