@@ -112,6 +112,26 @@ def test_a_frozen_or_unused_part_gets_no_gradient():
     assert embedder[-2].weight.grad is not None
 
 
+def test_a_part_that_only_some_pieces_use_keeps_their_gradient():
+    class Routed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.low, self.high = nn.Linear(3, 4).double(), nn.Linear(3, 4).double()
+
+        def forward(self, rows):
+            part = self.low if float(rows.detach().mean()) < 0 else self.high
+            return part(rows)
+
+    embedder, rows = Routed(), torch.randn(20, 3, dtype=torch.float64).abs()
+    rows[:8] *= -1
+    wanted = torch.cat([embedder.low(rows[:8]), embedder.high(rows[8:])])
+    wanted.square().sum().backward()
+    wanted = gradients(embedder)
+    sm.cached_rows(embedder, rows, 4).square().sum().backward()
+    for one, other in zip(gradients(embedder), wanted, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_activations_of_one_micro_batch_are_held_and_no_graph():
     """What is kept between forward and backward: rows, images, generators; nothing of the embedder."""
     images = torch.randn(64, 256)

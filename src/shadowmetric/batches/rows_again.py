@@ -79,7 +79,7 @@ class _Again:
             parts = torch.autograd.grad(again, self.learnt, gradient[piece], allow_unused=True)
             for place, part in enumerate(parts):
                 here = found[place]
-                found[place] = part if here is None or part is None else here.add_(part)
+                found[place] = here if part is None else part if here is None else here + part
         set_random_states(after)
         return found
 
