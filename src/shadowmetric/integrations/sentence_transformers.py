@@ -1,7 +1,9 @@
 """Losses of this library as losses of sentence-transformers: for its trainer, its samplers, its model cards.
 
-    loss = SentenceLoss(model, sm.ShadowLoss(0.2))
-    SentenceTransformerTrainer(model=model, train_dataset=data, loss=loss).train()
+```python title="not run: needs a model; docs/sentence-transformers.md trains one"
+loss = SentenceLoss(model, sm.ShadowLoss(0.2))
+SentenceTransformerTrainer(model=model, train_dataset=data, loss=loss).train()
+```
 
 The columns of the data set say what is compared:
 
