@@ -169,7 +169,8 @@ def lightning() -> None:
 def transformers() -> None:
     from transformers import TrainingArguments
 
-    from shadowmetric.integrations.transformers import MetricModel, MetricTrainer
+    from shadowmetric.integrations.transformers import MetricModel
+    from shadowmetric.integrations.transformers_trainer import MetricTrainer
 
     def fit(embedder, pixels, labels):
         data = [{"pixel_values": row, "labels": label} for row, label in zip(pixels, labels, strict=True)]

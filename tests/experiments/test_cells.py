@@ -49,7 +49,7 @@ def set_up_and_log(settings, run, *given, **more):
 def run_all(wanted, together, answers):
     """Run cells as a command of its own would, when the other one is ready too."""
     cells.RETRY = 0.5
-    together.wait(120)
+    together.wait(1200)
     answers.put(run_cells(wanted, 1))
 
 
@@ -60,7 +60,7 @@ def test_two_processes_on_one_plan_train_each_cell_once(tmp_path):
     both = [context.Process(target=run_all, args=(wanted, together, answers)) for _ in range(2)]
     for one in both:
         one.start()
-    found = [answers.get(timeout=300) for _ in both]
+    found = [answers.get(timeout=1200) for _ in both]
     for one in both:
         one.join()
     assert found == [{}, {}]
@@ -122,7 +122,7 @@ def test_the_cell_of_a_process_that_was_killed_is_taken_over(tmp_path, monkeypat
     held = context.Event()
     other = context.Process(target=hold, args=(cell, held))
     other.start()
-    assert held.wait(120)
+    assert held.wait(1200)
     killer = threading.Timer(4, lambda: os.kill(other.pid or 0, signal.SIGKILL))
     killer.start()
     failures = run_cells([cell], 1)

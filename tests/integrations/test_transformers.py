@@ -11,7 +11,8 @@ from transformers.trainer_utils import EvalPrediction
 import shadowmetric as sm
 from shadowmetric.data.catalogue import open_dataset
 from shadowmetric.data.sampler import PKSampler
-from shadowmetric.integrations.transformers import MetricModel, MetricTrainer, compute_metrics
+from shadowmetric.integrations.transformers import MetricModel, compute_metrics
+from shadowmetric.integrations.transformers_trainer import MetricTrainer
 
 DIM, BATCH, PER_CLASS, RATE = 4, 60, 6, 0.5
 

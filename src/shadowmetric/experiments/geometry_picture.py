@@ -6,18 +6,14 @@ triplet on unit rows, a little larger, before (hollow) and after. Arrows are the
 
 import math
 from collections.abc import Iterator
-from html import escape
 from typing import Any, NamedTuple
 
-Number = float | int
-Point = tuple[Number, Number]
+from shadowmetric.experiments.drawing import FAINT, INK, PANEL, RULE, Number, Point, line, opening, text
 
 WIDTH, HEIGHT = 1080, 940
 LEFT, ACROSS, TOP, DOWN = 24, 348, 112, 372  # of the panels: where the first is, and from one to the next
-INK, FAINT, RULE, GROUND, PANEL = "#1f2937", "#5b6472", "#d5d9e0", "#ffffff", "#f8f9fb"
 COLOURS = {"anchor": INK, "positive": "#12704a", "negative": "#b93a0b"}
 BESIDE = {"anchor": (21, 6, "start"), "positive": (0, -13, "middle"), "negative": (12, 17, "start")}
-FONT = "font-family='Helvetica, Arial, DejaVu Sans, sans-serif'"
 TITLE = "One step of Triplet and of Shadow, from the same triplet"
 
 
@@ -37,12 +33,7 @@ def picture(found: dict[str, Any]) -> str:
     """Return the picture as SVG."""
     free, unit = found["free"], found["unit"]
     lines = [
-        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT}' width='{WIDTH}' height='{HEIGHT}' "
-        f"{FONT} role='img' aria-labelledby='title desc'>",
-        f"<title id='title'>{TITLE}</title>",
-        f"<desc id='desc'>{escape(' '.join(caption(found)))}</desc>",
-        f"<rect x='1' y='1' width='{WIDTH - 2}' height='{HEIGHT - 2}' rx='12' fill='{GROUND}' stroke='{RULE}'/>",
-        text((24, 36), TITLE, size=19, weight=700),
+        *opening(WIDTH, HEIGHT, TITLE, " ".join(caption(found))),
         *legend(found),
     ]
     for down, (loss, letters) in enumerate((("triplet", "ab"), ("shadow", "cd"))):
@@ -169,18 +160,3 @@ def arrow(start: Point, end: Point, colour: str) -> str:
     wings = [(end[0] - 9 * math.cos(turn + side), end[1] - 9 * math.sin(turn + side)) for side in (-0.45, 0.45)]
     head = " ".join(f"{x:.1f},{y:.1f}" for x, y in (end, *wings))
     return line(start, end, colour, width=2.2) + f"<polygon points='{head}' fill='{colour}'/>"
-
-
-def line(start: Point, end: Point, colour: str, *, width: Number = 1.4, dashes: str = "", faint: bool = False) -> str:
-    """Return a straight line."""
-    more = (f" stroke-dasharray='{dashes}'" if dashes else "") + (" stroke-opacity='0.45'" if faint else "")
-    ends = f"x1='{start[0]:.1f}' y1='{start[1]:.1f}' x2='{end[0]:.1f}' y2='{end[1]:.1f}'"
-    return f"<line {ends} stroke='{colour}' stroke-width='{width}'{more}/>"
-
-
-def text(point: Point, words: str, *, size: int, weight: int = 400, colour: str = INK, at: str = "start") -> str:
-    """Return a line of text."""
-    where = f"x='{point[0]:.1f}' y='{point[1]:.1f}' text-anchor='{at}'"
-    return (
-        f"<text {where} font-size='{size}' font-weight='{weight}' fill='{colour}'>{escape(words, quote=False)}</text>"
-    )

@@ -9,7 +9,9 @@ embedder = torch.nn.Linear(20, 8)  # any module that gives rows
 module = MetricModule(embedder, sm.ShadowLoss(0.2), micro_batch=32)
 ```
 
-and `lightning.Trainer(max_epochs=5).fit(module, training_loader, validation_loader)`. Loaders give (images, labels); a PKSampler as `batch_sampler` of the training loader gives every anchor a positive,
+and `lightning.Trainer(max_epochs=5).fit(module, training_loader, validation_loader)`.
+
+Loaders give (images, labels); a PKSampler as `batch_sampler` of the training loader gives every anchor a positive,
 and each epoch other batches: Lightning itself tells that to samplers only, so the module does it for batch samplers.
 Clipping, accumulation (of batches that are mined each by itself), precision and schedulers are the Trainer's.
 
@@ -29,6 +31,7 @@ from torch import Tensor, nn
 
 from shadowmetric.batches import cached_rows
 from shadowmetric.evaluation import evaluate
+from shadowmetric.integrations.own_rates import all_but, own_groups
 from shadowmetric.types import Scalar
 
 MEASURES = ("recall_at", "map_at_r")
@@ -87,7 +90,5 @@ class MetricModule(lightning.LightningModule):
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return the optimiser of what the embedder and the loss learn."""
-        learning: list[Any] = [part for part in self.loss.modules() if hasattr(part, "parameter_groups")]
-        own = [group for part in learning[:1] for group in part.parameter_groups()]  # the outermost speaks for the rest
-        taken = {id(weight) for group in own for weight in group["params"]}
-        return self.make_optimizer([{"params": [w for w in self.parameters() if id(w) not in taken]}, *own])
+        own = own_groups(self.loss)
+        return self.make_optimizer([{"params": all_but(own, self.parameters())}, *own])

@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer: an embedder and a loss as one model, retrieval figures as its metrics, PK batches.
+"""Hugging Face's Trainer: an embedder and a loss as one model, retrieval figures as its metrics.
 
 ```python
 import torch
@@ -9,11 +9,8 @@ embedder = torch.nn.Linear(20, 8)  # any module that gives rows
 model = MetricModel(embedder, sm.ShadowLoss(0.2), micro_batch=32)
 ```
 
-and `MetricTrainer(model, arguments, train_dataset=..., eval_dataset=..., compute_metrics=compute_metrics).train()`.
-
-The stock Trainer trains and saves the model too; it just can't take a batch sampler, so its batches are drawn at
-random and an anchor may lack a positive. MetricTrainer draws `per_class` items of a class, other batches each epoch,
-and gives what a loss learns (centres, proxies) its own rate.
+and `Trainer(model, arguments, train_dataset=..., eval_dataset=..., compute_metrics=compute_metrics).train()`. The stock
+Trainer draws batches at random, in which an anchor may lack a positive; `transformers_trainer` has one of PK batches.
 
 Evaluation judges the rows, not the loss: batches that are not PK batches hold few positives, and labels of new classes
 have no centre. eval_loss is NaN; choose a checkpoint by metric_for_best_model="recall_at_1".
@@ -25,17 +22,13 @@ the rows of all if the loss is a GatheredLoss. Memory: what the embedder keeps o
 from typing import Any
 
 import torch
-from accelerate.data_loader import prepare_data_loader
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
-from transformers import EvalPrediction, Trainer
+from transformers import EvalPrediction
 
 from shadowmetric.batches import cached_rows
-from shadowmetric.data.sampler import PKSampler
 from shadowmetric.evaluation import evaluate
 
 MEASURES = ("recall_at", "map_at_r")
-KEPT = ("collate_fn", "num_workers", "pin_memory", "worker_init_fn", "persistent_workers", "prefetch_factor")
 
 
 class MetricModel(nn.Module):
@@ -75,44 +68,3 @@ def compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
     """Return Recall@1 and MAP@R of the rows, each query left out of its own gallery; for Trainer(compute_metrics=)."""
     rows, labels = prediction.predictions, prediction.label_ids
     return evaluate(rows, labels, measures=MEASURES, recall_at=[1], progress=False).figures()
-
-
-class MetricTrainer(Trainer):
-    """A Trainer of PK batches. train_labels: of the training items; read from each item's `labels` by default."""
-
-    def __init__(self, *given: Any, per_class: int = 5, train_labels: Any = None, **named: Any):
-        super().__init__(*given, **named)
-        self.per_class, self.train_labels = per_class, train_labels
-
-    def get_train_dataloader(self) -> DataLoader:
-        """Return PK batches, read as the Trainer would; of each this process takes its share."""
-        stock, args = super().get_train_dataloader(), self.args
-        batch, share = self._train_batch_size * args.world_size, {"rank": args.process_index, "ranks": args.world_size}
-        seed = args.seed if args.data_seed is None else args.data_seed
-        sampler = PKSampler(self._labels(), batch, self.per_class, seed=seed, **share)
-        kept = {name: getattr(stock, name) for name in KEPT}
-        loader = DataLoader(stock.dataset, batch_sampler=sampler, **kept)
-        return prepare_data_loader(loader, args.device, num_processes=1, process_index=0, put_on_device=True)
-
-    def _labels(self) -> list[int]:
-        """Return the labels of the training items; a table gives its column, other datasets every item."""
-        data: Any = self.train_dataset
-        found = self.train_labels
-        if found is None:
-            table = hasattr(data, "column_names")
-            found = data["labels"] if table else (data[number]["labels"] for number in range(len(data)))
-        return [int(label) for label in found]
-
-    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
-        """Return the Trainer's optimiser, in which what the loss learns has its own rate."""
-        ready = self.optimizer is not None
-        optimizer = super().create_optimizer(model)
-        loss: Any = self.model.loss  # pyright: ignore
-        learning = [part for part in loss.modules() if hasattr(part, "parameter_groups") and not ready]
-        own = [group for part in learning[:1] for group in part.parameter_groups()]  # the outermost speaks for the rest
-        taken = {id(weight) for group in own for weight in group["params"]}
-        for group in optimizer.param_groups:
-            group["params"] = [weight for weight in group["params"] if id(weight) not in taken]
-        for group in own:
-            optimizer.add_param_group({"weight_decay": self.args.weight_decay} | group)
-        return optimizer

@@ -1,0 +1,18 @@
+"""What a loss learns (centres, proxies) has a rate of its own, wherever an optimiser is made for it."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor, nn
+
+
+def own_groups(loss: nn.Module) -> list[dict[str, Any]]:
+    """Return the groups of a loss's own parameters; of losses within losses the outermost speaks for the rest."""
+    learning: list[Any] = [part for part in loss.modules() if hasattr(part, "parameter_groups")]
+    return learning[0].parameter_groups() if learning else []
+
+
+def all_but(groups: list[dict[str, Any]], parameters: Iterable[Tensor]) -> list[Tensor]:
+    """Return the parameters that are in none of the groups."""
+    taken = {id(parameter) for group in groups for parameter in group["params"]}
+    return [parameter for parameter in parameters if id(parameter) not in taken]
