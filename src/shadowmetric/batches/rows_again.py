@@ -1,7 +1,13 @@
 """Rows of a logical batch as one differentiable step: what a trainer that calls backward itself can use.
 
-    rows = cached_rows(embedder, images, micro_batch=32)        # equals embedder(images), and no activation is kept
-    loss(rows, labels).backward()                               # embeds 32 at a time again, for the gradient of all
+```python
+import torch
+import shadowmetric as sm
+
+embedder, images, labels = torch.nn.Linear(20, 8), torch.randn(40, 20), torch.arange(40) // 5
+rows = sm.cached_rows(embedder, images, micro_batch=16)  # equals embedder(images), and no activation is kept
+sm.ShadowLoss(0.2)(rows, labels).backward()  # embeds 16 at a time again, for the gradient of all
+```
 
 The passes are those of `cached_backward`, with the loss between them left to the caller: any function of the rows, of
 one embedder or of two, of this library or another. The embedder's parameters are inputs of the step, and their

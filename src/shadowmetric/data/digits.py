@@ -4,8 +4,13 @@ Optical Recognition of Handwritten Digits, E. Alpaydin and C. Kaynak, UCI Machin
 https://archive.ics.uci.edu/dataset/80, licence CC BY 4.0: its test part, written by 13 people, as scikit-learn has
 it. It lies in `digits.npz` as uint8 from 0 to 16, made by
 
-    digits = sklearn.datasets.load_digits()
-    numpy.savez_compressed("digits.npz", images=digits.images.astype("u1"), labels=digits.target.astype("u1"))
+```python
+import numpy
+import sklearn.datasets
+
+digits = sklearn.datasets.load_digits()
+numpy.savez_compressed("digits.npz", images=digits.images.astype("u1"), labels=digits.target.astype("u1"))
+```
 
 and is scaled to 0 to 255 when it is read. There is no official split of these, so here is one: of each class, in the
 order of the file, the first two thirds train and the rest test. Pictures that look alike stand near each other in the

@@ -1,8 +1,16 @@
 """The front door: every measure of a set of embeddings, in one call and in fixed memory.
 
-    scores = evaluate(embeddings, labels)                                                  # leave-one-out
-    scores = evaluate(query, query_labels, gallery=gallery, gallery_labels=gallery_labels)   # two sets
-    scores = evaluate(embeddings, labels, shared=True)        # by all ranks of torch.distributed, each a part of it
+```python
+import torch
+from shadowmetric import evaluate
+
+query, gallery = torch.randn(40, 8), torch.randn(60, 8)
+labels, gallery_labels = torch.arange(40) // 5, torch.arange(60) // 5
+
+scores = evaluate(query, labels)  # leave-one-out
+scores = evaluate(query, labels, gallery=gallery, gallery_labels=gallery_labels)  # two sets
+scores = evaluate(query, labels, shared=True)  # by all ranks of torch.distributed, each a part of it
+```
 
 Retrieval, voting and verification compare queries with the gallery; silhouette, clusters and collapse look at
 the query set alone. Rows are compared by cosine. Each measure's file has its definition and its edge cases.

@@ -1,6 +1,6 @@
 """Hugging Face's Trainer with PK batches, which the stock one can't draw, and with a rate of its own for the loss.
 
-    MetricTrainer(model, arguments, train_dataset=..., eval_dataset=..., compute_metrics=compute_metrics).train()
+`MetricTrainer(model, arguments, train_dataset=..., eval_dataset=..., compute_metrics=compute_metrics).train()`
 
 model and compute_metrics are those of `integrations.transformers`. A batch holds `per_class` items of a class, other
 ones each epoch; a resumed training goes on with the batches that were left. Memory: two int64 for each item.

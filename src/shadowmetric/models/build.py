@@ -1,8 +1,15 @@
 """From a name to an embedder.
 
-    build_embedder("resnet18", size=32)                                    from scratch
-    build_embedder("googlenet", weights="pretrained", freeze_batch_norm=True)
-    build_embedder("timm:tf_efficientnet_lite0", weights="lite0.safetensors")
+```python
+from shadowmetric.models import build_embedder
+
+build_embedder("resnet18", size=32)  # from scratch
+```
+
+```python title="not run: needs files of weights"
+build_embedder("googlenet", weights="pretrained", freeze_batch_norm=True)
+build_embedder("timm:tf_efficientnet_lite0", weights="lite0.safetensors")
+```
 
 The same name, settings and seed give the same weights, whatever was drawn before, and nothing drawn later changes:
 torch's generator is seeded for the construction alone and then put back.

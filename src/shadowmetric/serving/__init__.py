@@ -1,13 +1,15 @@
 """From a run to its use: export, index, search, verify, serve. The commands of the same names call what these call.
 
-    from shadowmetric import serving
+```python title="not run: needs a run and photos"
+from shadowmetric import serving
 
-    serving.export("runs/birds")                                  # ONNX files, and what they lost
-    serving.export("runs/birds", bundle="device", pictures="photos")   # all that a small device needs
-    serving.index("runs/birds", "photos", "photos.shadowmx")
-    serving.search("photos.shadowmx", ["photo.jpg"])[0].hits
-    serving.verify("runs/birds", "one.jpg", "other.jpg").same
-    serving.serve("photos.shadowmx")                              # until Ctrl-C
+serving.export("runs/birds")  # ONNX files, and what they lost
+serving.export("runs/birds", bundle="device", pictures="photos")  # all that a small device needs
+serving.index("runs/birds", "photos", "photos.shadowmx")
+serving.search("photos.shadowmx", ["photo.jpg"])[0].hits
+serving.verify("runs/birds", "one.jpg", "other.jpg").same
+serving.serve("photos.shadowmx")  # until Ctrl-C
+```
 
 `tell`, where there is one, hears what is being done and the share of it that is done.
 """
