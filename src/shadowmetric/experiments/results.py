@@ -1,8 +1,8 @@
-"""From results/ to the pages that quote it: docs/claims.md, the tables in the README, two pictures.
+"""From results/ to the pages that quote it: docs/claims.md, tables in the README and docs/choosing.md, two pictures.
 
     make results        (python -m shadowmetric.experiments.results)
 
-Both are made from the records alone. A test fails if a page differs from what its records make.
+They are made from the records alone. A test fails if a page differs from what its records make.
 """
 
 from collections import Counter
@@ -12,6 +12,7 @@ from shadowmetric.experiments.beside import TITLES, difference, measured, said_d
 from shadowmetric.experiments.catalogue import STUDIES
 from shadowmetric.experiments.claims import CLAIMS
 from shadowmetric.experiments.differences import WAYS
+from shadowmetric.experiments.guide import guide_tables
 from shadowmetric.experiments.judges import FAILS, HOLDS, ONLY_IF, UNTESTABLE, Verdict
 from shadowmetric.experiments.quoted import quoted
 from shadowmetric.experiments.records import Record, read_record
@@ -125,20 +126,22 @@ def short_ways_table(records: dict[str, Record]) -> Table:
     return Table("", "", headings, tuple(rows), ("",) * len(rows))
 
 
-def with_tables(readme: str, *tables: Table) -> str:
-    """Return the README with tables between its marks."""
-    before, begin, rest = readme.partition(BEGIN)
+def with_tables(page: str, *tables: Table) -> str:
+    """Return a page with tables between its marks, each below its title if it has one."""
+    before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"README.md has no marks {BEGIN} and {END}.")
-    middle = "\n".join(as_markdown(table) for table in tables)
+        raise ValueError(f"the page has no marks {BEGIN} and {END}.")
+    middle = "\n".join(
+        f"### {table.title}\n\n{as_markdown(table)}" if table.title else as_markdown(table) for table in tables
+    )
     return f"{before}{BEGIN}\n{middle}{END}{after}"
 
 
 def pages(root: Path) -> dict[Path, str]:
     """Return each page with what it should hold."""
     records = records_of(root / "results" / SCALE)
-    readme = root / "README.md"
+    readme, guide = root / "README.md", root / "docs" / "choosing.md"
     drawn = {
         root / "docs" / "pictures" / f"{study.name}.svg": study.picture(records[study.name].found)
         for study in STUDIES.values()
@@ -147,6 +150,7 @@ def pages(root: Path) -> dict[Path, str]:
     return {
         root / "docs" / "claims.md": claims_page(records),
         readme: with_tables(readme.read_text(encoding="utf-8"), headline_table(records), short_ways_table(records)),
+        guide: with_tables(guide.read_text(encoding="utf-8"), *guide_tables(root / "results", records)),
         **drawn,
     }
 

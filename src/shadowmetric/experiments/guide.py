@@ -1,0 +1,180 @@
+"""The tables of docs/choosing.md, which loss, miner, margin and batch: all from results/, none typed by hand.
+
+    make results        (python -m shadowmetric.experiments.results)
+
+Shares are in per cent, mean ± spread of the seeds where there are several. Memory: the records, a few megabytes.
+"""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from shadowmetric.experiments.beside import NONE, WORDS, caption, difference, measured, said_difference
+from shadowmetric.experiments.differences import WAYS
+from shadowmetric.experiments.records import Record
+from shadowmetric.experiments.tables import Table
+
+MIDDLE = "as it is"
+CONTENDERS = {"plain": "plain", "cached": "`cached_backward`", "pml": "plain, pytorch-metric-learning's loss"}
+PEERS = {
+    "bare-product": "the product E·Eᵀ alone",
+    "ours": "shadowmetric",
+    "algorithm-1": "Algorithm 1 of the paper",
+    "st": "sentence-transformers",
+    "pml": "pytorch-metric-learning",
+}
+CHANGES = {"miner=batch_hard": "batch-hard mining", "freeze_batch_norm=False": "batch normalisation not frozen"}
+
+
+def guide_tables(results: Path, records: dict[str, Record]) -> list[Table]:
+    """Return every table of the page, in its order; results: the folder, records: what results/small holds."""
+    return [
+        losses_table(rows_of(results / "fashion-mnist.csv"), rows_of(results / "fashion-mnist-classes.csv")),
+        photographs_table(records["cub200"]),
+        miners_table(records),
+        recipe_table(
+            "Batch, rate, miner: from scratch",
+            "recipe-scratch.csv",
+            rows_of(results / "recipe-scratch.csv"),
+            "Fashion-MNIST, small_cnn, 60,000 images seen. The middle: AdamW, rate 0.002, batch 64 with 4 per class, "
+            "no augmentation, semi-hard mining",
+        ),
+        recipe_table(
+            "Batch, rate, batch normalisation: from pretrained weights",
+            "recipe-pretrained.csv",
+            rows_of(results / "recipe-pretrained.csv"),
+            "CUB-200 at 64 pixels, EfficientNet-Lite0, 4,000 images seen. The middle: AdamW, rate 0.0001, head 0.001, "
+            "batch 64 with 4 per class, random crops, batch normalisation frozen",
+        ),
+        step_table(rows_of(results / "step.csv")),
+        peers_table(rows_of(results / "bench-peers.csv")),
+    ]
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV file."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def over_seeds(rows: Sequence[dict[str, str]], name: str, figure: str) -> str:
+    """Return the mean ± spread of a share, in per cent; the spread of one that never varies is left out."""
+    values = [100 * float(row[figure]) for row in rows if row["name"] == name and row[figure]]
+    if not values:
+        return NONE
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return f"{np.mean(values):.2f}" + (f" ± {spread:.2f}" if spread >= 0.005 else "")
+
+
+def losses_table(known: Sequence[dict[str, str]], new: Sequence[dict[str, str]]) -> Table:
+    """Return six losses on classes that training saw, and on classes that it did not."""
+    names = {row["name"]: row["kind"] for row in known}
+    rows = tuple(
+        (
+            WORDS.get(name, name),
+            *(over_seeds(known, name, figure) for figure in ("recall_at_1", "map_at_r", "accuracy")),
+            *(over_seeds(new, name, figure) for figure in ("recall_at_1", "map_at_r")),
+        )
+        for name in names
+    )
+    headings = ("per cent", "Recall@1", "MAP@R", "accuracy", "Recall@1, new classes", "MAP@R, new classes")
+    words = (
+        "*measured*: `shadowmetric compare --data fashion_mnist --epochs 2` and, five classes for training and the "
+        "other five for the test, `--split classes --epochs 4`; small_cnn, three seeds. Rows: "
+        "[fashion-mnist.csv](../results/fashion-mnist.csv), "
+        "[fashion-mnist-classes.csv](../results/fashion-mnist-classes.csv)."
+    )
+    return Table("Losses", words, headings, rows, tuple(names.values()))
+
+
+def photographs_table(record: Record) -> Table:
+    """Return the losses on photographs, from pretrained weights, in a training that is far too short."""
+    rows = tuple(
+        (
+            WORDS.get(loss, loss),
+            measured(record, loss, "recall_at_1"),
+            measured(record, loss, "map_at_r"),
+            NONE
+            if loss == "untrained"
+            else said_difference(difference(record, "recall_at_1", loss, "untrained"), "recall_at_1"),
+        )
+        for loss in record.losses()
+    )
+    headings = ("CUB-200, per cent", "Recall@1", "MAP@R", "Recall@1 less untrained's (95 %)")
+    words = f"{caption(record)} Rows: [cub200.json](../results/small/cub200.json)."
+    return Table("Photographs", words, headings, rows, tuple(record.kind(loss) for loss in record.losses()))
+
+
+def miners_table(records: dict[str, Record]) -> Table:
+    """Return Shadow and Triplet with each miner, margin and kind of rows that was tried."""
+    rows = []
+    for words, bed in WAYS.items():
+        if bed.name in records:
+            record = records[bed.name]
+            cells = (measured(record, loss, "recall_at_1") for loss in ("shadow", "triplet", "untrained"))
+            link = f"[{bed.name}.json](../results/small/{bed.name}.json)"
+            rows.append((words, str(len(record.values("shadow", "recall_at_1"))), *cells, link))
+    headings = ("Fashion-MNIST, Recall@1, per cent", "seeds", "Shadow", "Triplet", "untrained", "rows")
+    words = (
+        "*measured*: `shadowmetric reproduce differences --scale small`; small_cnn, 600 batches of 32, margin 0.2 and "
+        "semi-hard mining unless the row says otherwise."
+    )
+    return Table("Miners, margins, lengths of rows", words, headings, tuple(rows), ("",) * len(rows))
+
+
+def recipe_table(title: str, name: str, rows: Sequence[dict[str, str]], middle: str) -> Table:
+    """Return what one change of the recipe does to Recall@1 on validation images."""
+    found = {row["change"]: 100 * float(row["validation_recall_at_1"]) for row in rows}
+    cells = tuple(
+        (said_change(change), f"{value:.1f}", f"{value - found[MIDDLE]:+.1f}".replace("-", "−"))
+        for change, value in found.items()
+    )
+    words = (
+        f"*measured*: `python -m shadowmetric.experiments.recipe_sweep`, Shadow, one seed, {middle}. "
+        f"Rows: [{name}](../results/{name})."
+    )
+    return Table(title, words, ("one change", "validation Recall@1, per cent", "points"), cells, ("",) * len(cells))
+
+
+def said_change(change: str) -> str:
+    """Return a change in words."""
+    if change == MIDDLE:
+        return "none: the middle"
+    rate, _, head = change.partition(" head_rate=")
+    change = rate if head and rate == f"rate={head}" else change
+    return CHANGES.get(change, change.replace("_", " ").replace("=", " "))
+
+
+def step_table(rows: Sequence[dict[str, str]]) -> Table:
+    """Return what a whole training step takes."""
+    cells = tuple(
+        (
+            row["batch"],
+            CONTENDERS[row["contender"]] + (f", {row['micro_batch']} at a time" if row["micro_batch"] else ""),
+            f"{float(row['peak_extra_mb']) / 1000:.2f} GB",
+            f"{float(row['images_per_second']):.1f}",
+        )
+        for row in rows
+    )
+    words = (
+        "*measured*: `shadowmetric bench step`; resnet18 at 64 pixels, memory above the idle process. The first five "
+        "rows were measured beside other work: their speed is worth nothing. Rows: [step.csv](../results/step.csv)."
+    )
+    headings = ("batch", "step", "memory", "images a second")
+    return Table("Memory of a step", words, headings, cells, ("",) * len(cells))
+
+
+def peers_table(rows: Sequence[dict[str, str]]) -> Table:
+    """Return what semi-hard mining and the loss take, the embedder apart."""
+    cells = tuple(
+        (PEERS[row["contender"]], f"{float(row['total_ms']):,.0f} ms", f"{float(row['peak_extra_mb']):,.0f} MB")
+        for row in rows
+    )
+    sizes = f"{int(rows[0]['batch']):,} rows of {rows[0]['dim']}"
+    words = (
+        f"*measured*: `shadowmetric bench`; semi-hard mining, loss and gradient of {sizes}, random rows. "
+        "Rows: [bench-peers.csv](../results/bench-peers.csv)."
+    )
+    return Table("Memory of mining and loss", words, ("who", "time", "memory"), cells, ("",) * len(cells))
