@@ -24,7 +24,7 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".yaml": "yaml", ".csv": "text", 
 MOST_SHOWN = 60_000  # bytes of a file that becomes a page; what is larger is copied as it is
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
-SHIM = "https://unpkg.com/iframe-worker/shim"  # zensical's search in a folder asks for it; ours is docs/site/worker.js
+SHIM = "https://unpkg.com/iframe-worker/shim"  # zensical's search in a folder asks for it; ours is docs/assets/worker.js
 
 
 def outside_fences(text: str) -> Iterator[tuple[str, bool]]:
@@ -48,7 +48,7 @@ class Assembly:
         self.docs = folder / "docs"
         self.placed: dict[Path, str] = {}  # file of the repository -> its page, below docs/
         self.waiting: list[Path] = []
-        for name in ("pictures", "site"):
+        for name in ("pictures", "assets"):
             shutil.copytree(DOCS / name, self.docs / name)
         shutil.copyfile(DOCS / "listed_parameters.py", self.docs / "listed_parameters.py")
         for page in sorted(DOCS.glob("*.md")):
@@ -138,7 +138,7 @@ def build(out: Path) -> None:
         if done.returncode or not (folder / "site" / "index.html").exists():
             raise SystemExit(f"zensical did not build the site:\n{done.stdout}{done.stderr}")
         for page in (folder / "site").rglob("*.html"):
-            shim = os.path.relpath(folder / "site" / "site" / "worker.js", page.parent)
+            shim = os.path.relpath(folder / "site" / "assets" / "worker.js", page.parent)
             page.write_text(page.read_text(encoding="utf-8").replace(SHIM, shim), encoding="utf-8")
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(folder / "site", out)

@@ -18,7 +18,7 @@ def test_the_files_are_what_the_code_says():
 
 
 def test_the_script_holds_every_formula_as_json():
-    text = files(ROOT)[ROOT / "docs" / "site" / "memory-formulas.js"]
+    text = files(ROOT)[ROOT / "docs" / "assets" / "memory-formulas.js"]
     head, _, found = text.partition("window.MEMORY_FORMULAS = ")
     assert head.startswith("// Made by")
     assert json.loads(found.rstrip().removesuffix(";")) == json.loads(json.dumps(formulas()))

@@ -31,6 +31,14 @@ def gallery_of(folder, rows, kind, labels=None):
     return FileGallery(folder / "x")
 
 
+def test_it_searches_where_faiss_was_made_to_take_tensors_and_no_parameters(tmp_path):
+    """As the import of pytorch-metric-learning's trainers does it, for the whole process."""
+    import faiss.contrib.torch_utils  # noqa: F401
+
+    gallery = gallery_of(tmp_path, clustered(300), "hnsw")
+    assert len(gallery.nearest(clustered(300)[:2].astype(np.float32), 5)[0]) == 5
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_nearly_all_of_the_exact_nearest_are_found(tmp_path, kind):
     rows = clustered(3000)

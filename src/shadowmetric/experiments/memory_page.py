@@ -3,7 +3,7 @@
     python -m shadowmetric.experiments.memory_page        (a part of `make docs`)
 
 Both are what `loss.memory(dtype)` returns (`ops/memory.py`), so no formula is written twice. The coefficients of every
-loss, miner, type and scratch go into docs/site/memory-formulas.js. Equal ones are written once: a number that depends
+loss, miner, type and scratch go into docs/assets/memory-formulas.js. Equal ones are written once: a number that depends
 on the scratch is a list, in the order of `SCRATCHES`. A test fails if a file differs from what the code says.
 Nothing of the size of a batch is made: a second, and no memory.
 """
@@ -139,7 +139,7 @@ def files(root: Path) -> dict[Path, str]:
     """Return each file with what it should hold."""
     place = root / "docs" / "memory.md"
     return {
-        root / "docs" / "site" / "memory-formulas.js": script(formulas()),
+        root / "docs" / "assets" / "memory-formulas.js": script(formulas()),
         place: page(place.read_text(encoding="utf-8")),
     }
 

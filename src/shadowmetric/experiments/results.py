@@ -8,11 +8,12 @@ They are made from the records alone. A test fails if a page differs from what i
 from collections import Counter
 from pathlib import Path
 
+from shadowmetric.experiments import sizes_picture
 from shadowmetric.experiments.beside import TITLES, difference, measured, said_difference
 from shadowmetric.experiments.catalogue import STUDIES
 from shadowmetric.experiments.claims import CLAIMS
 from shadowmetric.experiments.differences import WAYS
-from shadowmetric.experiments.guide import guide_tables
+from shadowmetric.experiments.guide import guide_tables, rows_of
 from shadowmetric.experiments.judges import FAILS, HOLDS, ONLY_IF, UNTESTABLE, Verdict
 from shadowmetric.experiments.quoted import quoted
 from shadowmetric.experiments.records import Record, read_record
@@ -147,6 +148,9 @@ def pages(root: Path) -> dict[Path, str]:
         for study in STUDIES.values()
         if study.picture is not None and study.name in records
     }
+    drawn[root / "docs" / "pictures" / "sizes.svg"] = sizes_picture.picture(
+        rows_of(root / "results" / "bench-sizes.csv")
+    )
     return {
         root / "docs" / "claims.md": claims_page(records),
         readme: with_tables(readme.read_text(encoding="utf-8"), headline_table(records), short_ways_table(records)),

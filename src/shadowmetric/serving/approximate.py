@@ -109,7 +109,8 @@ def searched(index: Any, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarr
         further = faiss.SearchParametersHNSW(efSearch=max(index.hnsw.efSearch, 2 * k))
     else:
         further = faiss.SearchParametersIVF(nprobe=min(index.nlist, index.nprobe * -(-k // NEAREST)))
-    return index.search(np.ascontiguousarray(rows, np.float32), k, params=further)
+    search = getattr(index, "search_numpy", index.search)  # its own, where pytorch-metric-learning has put another
+    return search(np.ascontiguousarray(rows, np.float32), k, params=further)
 
 
 def kind_of(words: str) -> str | None:
