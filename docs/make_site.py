@@ -24,7 +24,7 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".yaml": "yaml", ".csv": "text", 
 MOST_SHOWN = 60_000  # bytes of a file that becomes a page; what is larger is copied as it is
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
-SHIM = "https://unpkg.com/iframe-worker/shim"  # zensical's search in a folder asks for it; ours is docs/assets/worker.js
+SHIM = re.compile(r"https://[\w.]+/iframe-worker/shim")  # what zensical's search asks for when a page is a local file
 
 
 def outside_fences(text: str) -> Iterator[tuple[str, bool]]:
@@ -139,7 +139,7 @@ def build(out: Path) -> None:
             raise SystemExit(f"zensical did not build the site:\n{done.stdout}{done.stderr}")
         for page in (folder / "site").rglob("*.html"):
             shim = os.path.relpath(folder / "site" / "assets" / "worker.js", page.parent)
-            page.write_text(page.read_text(encoding="utf-8").replace(SHIM, shim), encoding="utf-8")
+            page.write_text(SHIM.sub(shim, page.read_text(encoding="utf-8")), encoding="utf-8")
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(folder / "site", out)
 
