@@ -40,6 +40,24 @@ def test_without_a_split_a_fifth_is_held_out():
     assert found.notes == ("No split is given: a fifth of each class, drawn by seed 0, is the test part.",)
 
 
+@pytest.mark.parametrize(("each", "test"), [(2, 1), (3, 1), (4, 2), (7, 2), (8, 2), (13, 3)])
+def test_of_a_few_classes_two_images_are_held_out_where_two_stay(each, test):
+    labels = np.arange(10 * each) % 10
+    found = assemble("toy", whole(labels), tuple("abcdefghij"))
+    assert np.bincount(found.test.labels).tolist() == [test] * 10
+    assert np.bincount(found.train.labels).tolist() == [each - test] * 10
+
+
+def test_of_many_small_classes_whole_ones_are_held_out():
+    names = tuple(map(str, range(30)))
+    found = assemble("shop", whole(np.arange(90) % 30), names)
+    assert found.kind == ZERO_SHOT
+    assert np.bincount(found.test.labels)[found.test.labels].tolist() == [3] * 18  # six classes, whole
+    assert found.notes[0].startswith("No split is given: a fifth of the classes, since most have few images")
+    assert assemble("shop", whole(np.arange(240) % 30), names).kind == STANDARD
+    assert assemble("shop", whole(np.arange(72) % 24), names[:24]).kind == STANDARD
+
+
 def test_the_kind_follows_from_the_classes():
     test = np.array([False, False, True, True])
     assert assemble("toy", whole([0, 0, 1, 1]), ("a", "b"), test).kind == ZERO_SHOT

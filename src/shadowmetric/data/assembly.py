@@ -1,7 +1,8 @@
 """Make a dataset of somebody's own pictures: the parts are given or drawn, and the kind follows from the classes.
 
-If no part is given, a fifth of each class is held out as the test part, by seed 0. A dataset is zero-shot if training
-and test have no class in common, and standard otherwise.
+If no part is given, a fifth is held out as the test part, by seed 0: of each class, and two of its images if it has
+four, since an image alone has no positive; of the classes, if there are many small ones, as in a shop's catalogue. A
+dataset is zero-shot if training and test have no class in common, and standard otherwise.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,9 +10,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from shadowmetric.data.dataset import STANDARD, ZERO_SHOT, DataMistake, Dataset, Split
-from shadowmetric.data.splits import part_images
+from shadowmetric.data.splits import part_classes, part_images
 
 SHARE, SEED = 0.2, 0  # a fifth
+SMALL = 8  # images: a fifth of a class with fewer is not two
+MANY = 25  # classes: enough to train on four fifths of them, and to hold whole ones out of those for validation
 
 
 def number_classes(names: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -34,8 +37,8 @@ def assemble(
         )
     notes = [*notes, *lone_classes(whole.labels)]
     if test is None:
-        stay, held = part_images(whole.labels, SHARE, seed=SEED)
-        notes.append(f"No split is given: a fifth of each class, drawn by seed {SEED}, is the test part.")
+        stay, held, what = drawn_parts(whole.labels)
+        notes.append(f"No split is given: {what}, drawn by seed {SEED}, is the test part.")
     else:
         stay, held = np.flatnonzero(~test), np.flatnonzero(test)
     if len(stay) == 0 or len(held) == 0:
@@ -46,6 +49,15 @@ def assemble(
     train, held_out = whole.take(stay), whole.take(held)
     common = np.intersect1d(train.labels, held_out.labels)
     return Dataset(name, STANDARD if len(common) else ZERO_SHOT, train, held_out, classes, notes=tuple(notes))
+
+
+def drawn_parts(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, str]:
+    """Return the numbers of the training and of the test images, and what the test part is in words."""
+    sizes = np.unique(labels, return_counts=True)[1]
+    if len(sizes) >= MANY and np.median(sizes) < SMALL:
+        return *part_classes(labels, SHARE, seed=SEED), "a fifth of the classes, since most have few images"
+    least = 2 if sizes.max(initial=0) >= 4 else 1
+    return *part_images(labels, SHARE, seed=SEED, least=least), "a fifth of each class"
 
 
 def lone_classes(labels: np.ndarray) -> list[str]:

@@ -2,7 +2,7 @@
 
     path         below the table's folder, or absolute
     label        any word: the class
-    split        train or test; without this column a fifth of each class is held out as the test part
+    split        train or test; without this column a fifth is held out as the test part (assembly.py)
     is_query     with is_gallery, true or false on each test line: queries are searched in the gallery alone;
     is_gallery   if every test line is both, each test picture is searched among the others
 

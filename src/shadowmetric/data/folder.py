@@ -1,6 +1,6 @@
 """Somebody's own pictures in a folder per class: `folder:PATH`.
 
-    PATH/CLASS/**/picture               without a split: a fifth of each class is held out as the test part
+    PATH/CLASS/**/picture               without a split: a fifth is held out as the test part (assembly.py)
     PATH/{train,test}/CLASS/**/picture  with one
 
 A class is a folder's name; its pictures lie at any depth below it, and are known by their endings. Hidden files are

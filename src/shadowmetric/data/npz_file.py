@@ -4,7 +4,7 @@
     train_images, train_labels, test_images, test_labels
 
 Images are uint8, (images, height, width) or (images, height, width, 1 or 3). Labels are integers or strings. Without a
-split a fifth of each class is held out as the test part. Nothing is ever unpickled. Memory: the arrays, twice for a
+split a fifth is held out as the test part (assembly.py). Nothing is ever unpickled. Memory: the arrays, twice for a
 moment.
 """
 

@@ -75,7 +75,7 @@ class PKSampler(Sampler[list[int]]):
         self.members = [images for images in members if len(images) > 1]
         self.alone = len(known) - len(self.members)  # classes with one image
         if not self.members:
-            raise Mistake(f"each of the {len(known)} classes has one image only; give at least two images of a class.")
+            raise Mistake(f"each of the {len(known)} classes has one image only to train on; give more of a class.")
         self.batch, self.per_class, self.seed = batch, min(per_class, batch), seed
         self.rank, self.ranks, self.multiple = rank, ranks, multiple
         self.images = sum(len(images) for images in self.members)

@@ -98,9 +98,10 @@ def parted(dataset: Dataset, settings: TrainSettings) -> tuple[Split, Split | No
         if dataset.kind == ZERO_SHOT:
             what += f" (whole classes only where there are {LEAST_CLASSES} or more)"
     if len(held) < 2 or len(np.unique(train.labels[held])) < 2:
-        raise Mistake(
-            f"--validation {settings.validation:g} holds out {len(held)} images of "
-            f"{len(np.unique(train.labels[held]))} class(es): too few, or the classes are too small; "
-            "raise it, or set --validation 0 --patience 0."
+        return (
+            train,
+            None,
+            f"There is no validation part: --validation {settings.validation:g} would hold out {len(held)} images, too "
+            "few to judge by. All epochs are trained, and the last one is kept.",
         )
     return train.take(kept), train.take(held), f"Validation: {what}."
