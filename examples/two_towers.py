@@ -1,7 +1,8 @@
 """Two towers: handwritten numbers and their English names in one space, searched both ways.
 
 Run with `python examples/two_towers.py`; half a minute on one core. `--loss triplet` or `--loss multi_similarity`
-trains another loss, `--seed 1` other weights and pictures, `--steps 20 --queries 2` is for the impatient.
+trains another loss, `--seed 1` other weights and pictures, `--steps 20 --queries 2` is for the impatient. `--csv FILE`
+adds the rows to a file.
 
 A picture is two handwritten digits side by side (8 x 16 pixels, of the digits inside the package), a name is what one
 says: 47 is "forty-seven", read letter by letter. One tower embeds pictures, another one names. Nobody tells the towers
@@ -12,7 +13,9 @@ printed was measured on those of the test part.
 """
 
 import argparse
+import csv
 import time
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -160,6 +163,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--queries", type=int, default=10, help="test pictures of each number")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--csv", type=Path, help="a file that the rows are added to")
     given = parser.parse_args()
     torch.manual_seed(given.seed)
     generator = torch.Generator().manual_seed(given.seed)
@@ -181,6 +185,13 @@ def main() -> None:
     print(f"{'':36s}chance  before   after")
     for what in before:
         print(f"{what:36s}{int(what[-1]) / NUMBERS:6.0%}  {before[what]:6.1%}  {after[what]:6.1%}")
+    if given.csv is not None:
+        new = not given.csv.exists()
+        with given.csv.open("a", encoding="utf-8", newline="") as file:
+            table = csv.writer(file, lineterminator="\n")
+            if new:
+                table.writerow(("loss", "seed", "steps", "figure", "before", "after"))
+            table.writerows((given.loss, given.seed, given.steps, what, before[what], after[what]) for what in before)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from torch.utils.checkpoint import get_device_states, set_device_states
 from shadowmetric.ops.ranks import cut
 from shadowmetric.types import Embeddings, Scalar
 
+HALVES = (torch.float16, torch.bfloat16)
 SAME_ROW = 1e-2  # how far the second pass may part from the first, as a share of the largest number
 BATCH_NORM_CHANGES = (
     "batch normalisation takes its statistics from each micro-batch of {}, not from the whole batch; "
@@ -84,14 +85,63 @@ def cached_step(
         value = loss(rows, labels)
     (value if scaler is None else scaler.scale(value)).backward()
     rows.grad = torch.zeros_like(rows) if rows.grad is None else rows.grad
-    after = random_states(embedder)
+    after, halves = random_states(embedder), HalfGradients(embedder)
     for piece, state in zip(pieces, states, strict=True):
         with _unsent(embedder) if piece.stop < len(labels) else nullcontext():
             again = second_pass(embedder, images, piece, state, rows.detach()[piece])
             if again.requires_grad:  # else the embedder is frozen, and only the loss learns
                 again.backward(rows.grad[piece])
+        halves.take()
+    halves.give()
     set_random_states(after)
     return Step(value.detach(), rows)
+
+
+class HalfGradients:
+    """Gradients of half-precision weights, added up in float32 piece by piece: sums of many small ones would stall.
+
+    DistributedDataParallel sends gradients out of buckets of its own, so there they stay where they are.
+    """
+
+    def __init__(self, embedder: nn.Module):
+        wrapped = isinstance(embedder, DistributedDataParallel)
+        self.weights = [] if wrapped else [weight for weight in embedder.parameters() if weight.dtype in HALVES]
+        self.total: dict[Tensor, Tensor] = {}
+        self.take()
+
+    def take(self) -> None:
+        """Add what the weights have, and take it from them."""
+        for weight in self.weights:
+            if weight.grad is not None:
+                self.total[weight] = weight.grad.float() + self.total.get(weight, 0)
+                weight.grad = None
+
+    def give(self) -> None:
+        """Give the weights the sums."""
+        for weight, total in self.total.items():
+            weight.grad = total.to(weight.dtype)
+
+
+class Buffers:
+    """The buffers of a module as they are now, to be put back where a call has changed or replaced them."""
+
+    def __init__(self, module: nn.Module):
+        named = [(part, name) for part in module.modules() for name, _ in part.named_buffers(recurse=False)]
+        self.kept = [(part, name, getattr(part, name), getattr(part, name).clone()) for part, name in named]
+
+    @torch.no_grad()
+    def put_back(self) -> None:
+        """Make them what they were. Autograd does not take that for a change: a graph made before has seen them so."""
+        for part, name, buffer, before in self.kept:
+            with torch.autograd._unsafe_preserve_version_counter(buffer):
+                buffer.copy_(before)
+            if getattr(part, name) is not buffer:
+                setattr(part, name, buffer)
+
+
+def version_of(tensor: Tensor) -> int | None:
+    """Return how often a tensor was changed in place."""
+    return None if tensor.is_inference() else tensor._version
 
 
 def uses_batch_statistics(embedder: nn.Module) -> bool:
@@ -106,7 +156,7 @@ def first_pass(
 ) -> tuple[Tensor, list[Any]]:
     """Return the rows of all pieces, and the states of the generators before each; put buffers back."""
     bare = embedder.module if isinstance(embedder, DistributedDataParallel) else embedder  # nothing is to be sent
-    buffers = [(buffer, buffer.clone()) for buffer in bare.buffers()] if bare.training and put_back else []
+    buffers = Buffers(bare) if put_back else None
     rows, states = torch.empty(0), []
     for piece in pieces:
         states.append(random_states(embedder))
@@ -119,8 +169,8 @@ def first_pass(
         if piece.start == 0:
             rows = found.new_empty(pieces[-1].stop, found.shape[1])
         rows[piece] = found
-    for buffer, before in buffers:
-        buffer.copy_(before)
+    if buffers is not None:
+        buffers.put_back()
     torch.clear_autocast_cache()  # else weights that were cast without a graph would be used again, and get no gradient
     return rows, states
 
@@ -134,14 +184,14 @@ def second_pass(embedder: nn.Module, images: Any, piece: slice, state: Any, befo
     return again
 
 
-def pieces_of(images: Any, count: int, micro_batch: int) -> list[slice]:
+def pieces_of(images: Any, count: int, micro_batch: int, counted: str = "labels") -> list[slice]:
     """Return the micro-batches, or refuse what can't be cut. An image that would be left alone joins the last one."""
     if isinstance(micro_batch, bool) or not isinstance(micro_batch, SupportsIndex) or micro_batch < 1:  # numpy's too
         raise ValueError(f"micro_batch is {micro_batch!r}; it must be a number of images, such as 32.")
     for part in parts_of(images):
         if len(part) != count:
             hint = " A list of single images must be stacked first." if isinstance(images, list) else ""
-            raise ValueError(f"there are {len(part)} images and {count} labels; give one label for each image.{hint}")
+            raise ValueError(f"there are {len(part)} images and {count} {counted}; give one for each image.{hint}")
     if count == 0:
         raise ValueError("the batch is empty; give at least one image.")
     return cut(count, micro_batch)
@@ -186,5 +236,6 @@ def _check_same(again: Tensor, before: Tensor) -> None:
     if not apart <= SAME_ROW * max(float(before.abs().max()), 1e-12):
         raise ValueError(
             "the embedder gave other rows for the same images in the second pass; "
-            "its random numbers must come from torch's own generators, and nothing else may change between calls."
+            "its random numbers must come from torch's own generators, and nothing else may change between calls: "
+            "neither .train() and .eval(), nor what is wrapped around it."
         )
