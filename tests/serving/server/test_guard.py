@@ -1,8 +1,12 @@
 """What every request passes: hosts, origins, headers, counts."""
 
+import asyncio
+import json
+
 import pytest
 
 from shadowmetric.device.entries import key_of
+from shadowmetric.serving.server.guard import Guard
 from shadowmetric.serving.server.settings import ServeSettings
 
 ADDRESSES = [
@@ -147,6 +151,26 @@ def test_health_is_503_while_the_server_stops(asked):
     asked.service.stopping = True
     answer = asked.client.get("/health")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_request_that_is_cancelled_is_told_that_the_server_stops(asked, begun):
+    sent = []
+
+    async def cancelled(scope, receive, send):
+        if begun:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise asyncio.CancelledError
+
+    async def keep(message):
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"localhost")]}
+    asyncio.run(Guard(cancelled, asked.service)(scope, None, keep))
+    assert [message["status"] for message in sent if "status" in message] == [200 if begun else 503]
+    if not begun:
+        assert (b"retry-after", b"1") in sent[0]["headers"]
+        assert json.loads(sent[1]["body"]) == {"detail": "The server is stopping; try again in a second."}
 
 
 def test_no_answer_tells_where_anything_is(asked, pictures, red, small_index):

@@ -1,11 +1,15 @@
 """The socket, the addresses, and the end: by a signal, with a request at work, in a process of its own."""
 
+import contextlib
+import json
 import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import httpx
@@ -22,6 +26,7 @@ import sys, time
 from pathlib import Path
 import numpy as np
 from shadowmetric.serving.file_gallery import FileGallery
+from shadowmetric.serving.server import running
 from shadowmetric.serving.server.app import make_app
 from shadowmetric.serving.server.running import address_of, listen, serve
 from shadowmetric.serving.server.settings import ServeSettings
@@ -37,7 +42,8 @@ class Slow:
 
 gallery = FileGallery(Path(sys.argv[1]))
 listening = listen(ServeSettings(port=0))
-app = make_app(gallery, Slow(gallery.about), ServeSettings())
+running.LAST_SECONDS = float(sys.argv[3])
+app = make_app(gallery, Slow(gallery.about), ServeSettings(at_once=1, waiting=8))
 serve(app, listening, lambda: print(address_of(listening), flush=True))
 print("the end", flush=True)
 """
@@ -47,8 +53,8 @@ print("the end", flush=True)
 def started(small_index):
     found = []
 
-    def start(seconds):
-        words = [sys.executable, "-c", SCRIPT, str(small_index), str(seconds)]
+    def start(seconds, last=5.0):
+        words = [sys.executable, "-c", SCRIPT, str(small_index), str(seconds), str(last)]
         found.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         return found[-1], found[-1].stdout.readline().strip()
 
@@ -77,6 +83,70 @@ def test_a_signal_lets_the_request_at_work_end(started, red, number):
     assert answers[0].status_code == 200
     assert len(answers[0].json()["hits"]) == 12
     assert (process.returncode, said, wrong) == (0, "the end\n", "")
+
+
+def stopping(answer):
+    """Return whether an answer is the refusal of a server that stops."""
+    told = answer.json() == {"detail": "The server is stopping; try again in a second."}
+    return told and (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+
+
+def test_a_signal_refuses_those_that_wait_at_once_and_finishes_what_is_at_work(started, red):
+    process, address = started(1.0)
+    with ThreadPoolExecutor(6) as threads:
+
+        def post():
+            return httpx.post(f"{address}/api/search", content=red, timeout=60), time.monotonic()
+
+        asked = [threads.submit(post)]
+        assert process.stdout.readline() == "at work\n"
+        asked += [threads.submit(post) for _ in range(4)]
+        while f"{5 + 1}.0" not in counted(address, "requests_in_flight"):  # the one that counts is one of them
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        (first, ended), *others = [answer.result() for answer in asked]
+    assert first.status_code == 200
+    assert all(stopping(answer) for answer, _ in others)
+    assert all(when < ended for _, when in others)
+    assert (*process.communicate(), process.returncode) == ("the end\n", "", 0)
+
+
+def counted(address, name):
+    lines = httpx.get(f"{address}/metrics").text.splitlines()
+    return next(line for line in lines if line.startswith(f"shadowmetric_{name} "))
+
+
+def test_a_signal_refuses_an_upload_that_drips(started):
+    process, address = started(0.0)
+    place = urlsplit(address)
+    with socket.create_connection((place.hostname, place.port)) as dripping:
+        dripping.sendall(b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx")
+        while "2.0" not in counted(address, "requests_in_flight"):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        answer = b""
+        while b"stopping" not in answer:
+            with contextlib.suppress(TimeoutError):
+                dripping.settimeout(1.0)
+                answer += dripping.recv(4096)
+                dripping.sendall(b"x")
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503")
+    assert b"retry-after: 1" in head.lower()
+    assert json.loads(body) == {"detail": "The server is stopping; try again in a second."}
+    assert (*process.communicate(), process.returncode) == ("the end\n", "", 0)
+
+
+def test_work_that_outlasts_the_last_seconds_is_told_so_without_a_traceback(started, red):
+    process, address = started(3.0, last=0.3)
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(httpx.post, f"{address}/api/search", content=red, timeout=60)
+        assert process.stdout.readline() == "at work\n"
+        process.send_signal(signal.SIGTERM)
+        assert stopping(asked.result())
+    said, wrong = process.communicate()
+    assert (process.returncode, said) == (0, "the end\n")
+    assert "Traceback" not in wrong
 
 
 def test_answers_do_not_wait_for_an_acknowledgement():

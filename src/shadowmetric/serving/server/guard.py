@@ -4,13 +4,14 @@ A loopback server answers to its own names alone: else a foreign page whose name
 the pictures. A POST that a browser sends for a foreign page is refused. There is no CORS.
 """
 
+import asyncio
 import logging
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shadowmetric.serving.server.refusals import problem
+from shadowmetric.serving.server.refusals import problem, stopping
 from shadowmetric.serving.server.service import Service
 
 POLICY = (
@@ -74,6 +75,10 @@ class Guard:
             return
         try:
             await self.app(scope, receive, send_on)
+        except asyncio.CancelledError:  # the last seconds are over, or a second Ctrl-C; uvicorn would show a traceback
+            if not begun:
+                refused = stopping()
+                await problem(refused.status, refused.sentence, refused.headers)(scope, receive, send)
         except Exception:
             log.exception("a request failed")
             if begun:

@@ -31,6 +31,11 @@ class Refused(Exception):
         self.status, self.sentence, self.headers = status, sentence, dict(headers or {})
 
 
+def stopping() -> Refused:
+    """Return the refusal of whoever comes, or still waits, when the server has been told to stop."""
+    return Refused(503, "The server is stopping; try again in a second.", RETRY | {"Connection": "close"})
+
+
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return what OpenAPI says of statuses that a route may answer with; 403 every route may."""
     return {status: {"model": Problem, "description": WORDS[status]} for status in sorted({403, *statuses})}

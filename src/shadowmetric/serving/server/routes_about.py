@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from shadowmetric.serving.server.answers import ClassCount, Health, Index, Limits, without_folders
-from shadowmetric.serving.server.refusals import RETRY, Refused, documented
+from shadowmetric.serving.server.refusals import documented, stopping
 from shadowmetric.serving.server.service import Here
 from shadowmetric.serving.server.settings import MOST_NEIGHBOURS
 
@@ -54,7 +54,7 @@ def index(service: Here, contains: Words = "", limit: Few = 50, past: Past = 0) 
 async def health(service: Here) -> Health:
     """Tell whether requests are taken."""
     if service.stopping:
-        raise Refused(503, "The server is stopping.", RETRY)
+        raise stopping()
     return Health(status="ok")
 
 

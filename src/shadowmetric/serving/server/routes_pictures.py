@@ -8,7 +8,7 @@ from fastapi.responses import Response
 from shadowmetric.serving.server.refusals import documented
 from shadowmetric.serving.server.routes_search import Key
 from shadowmetric.serving.server.service import Here, Service
-from shadowmetric.serving.server.thumbnails import LEAST_SIDE, MOST_SIDE, SIDE, Place, place_of
+from shadowmetric.serving.server.thumbnails import LEAST_SIDE, MOST_SIDE, SIDE, place_of
 
 CACHED = "private, max-age=3600"
 Side = Annotated[int, Query(ge=LEAST_SIDE, le=MOST_SIDE, description="Of the longer side, in pixels, at most.")]
@@ -29,17 +29,15 @@ async def picture(
 ) -> Response:
     """Show a small version of a picture of the index, without its metadata."""
     with service.drawings.place():
-        place = await service.drawings.work(located, service, key, side)
-        headers = {"ETag": f'"{place.tag}"', "Cache-Control": CACHED}
-        if if_none_match is not None and place.tag in if_none_match:
-            return Response(status_code=304, headers=headers)
-        found = service.thumbnails.find(place.tag)
-        if found is None:
-            found = await service.drawings.work(service.thumbnails.make, place, side)
-        return Response(found, headers=headers, media_type="image/jpeg")
+        tag, found = await service.drawings.work(small, service, key, side, if_none_match or "")
+    headers = {"ETag": f'"{tag}"', "Cache-Control": CACHED}
+    if found is None:
+        return Response(status_code=304, headers=headers)
+    return Response(found, headers=headers, media_type="image/jpeg")
 
 
-def located(service: Service, key: str, side: int) -> Place:
-    """Return the file of a key."""
+def small(service: Service, key: str, side: int, seen: str) -> tuple[str, bytes | None]:
+    """Return the tag of a thumbnail, and the thumbnail unless its tag was seen before."""
     searched = service.watched.now
-    return place_of(searched.entry(key), searched.gallery.about.root, side)
+    place = place_of(searched.entry(key), searched.gallery.about.root, side)
+    return place.tag, None if place.tag in seen else service.thumbnails.make(place, side)

@@ -10,7 +10,13 @@ from shadowmetric.serving.server.refusals import Refused, documented
 from shadowmetric.serving.server.searched import KEY, Searched
 from shadowmetric.serving.server.service import Here, Service
 from shadowmetric.serving.server.settings import MOST_NEIGHBOURS
-from shadowmetric.serving.server.uploads import body_of, drained, square_of
+from shadowmetric.serving.server.uploads import (
+    DRAINED_SECONDS,
+    LAST_DRAINED_SECONDS,
+    body_of,
+    drained,
+    square_of,
+)
 
 TYPES = ("image/jpeg", "image/png", "image/webp", "application/octet-stream")
 BODY: dict[str, Any] = {
@@ -32,7 +38,8 @@ async def search(request: Request, service: Here, k: HowMany = 12, label: Class 
             body = await body_of(request, service.settings)
             return await service.searches.work(by_upload, service, service.watched.now, body, k, label)
     except Refused as refused:
-        if refused.status in (413, 503) and not await drained(request):
+        seconds = LAST_DRAINED_SECONDS if service.stopping else DRAINED_SECONDS
+        if refused.status in (413, 503) and not await drained(request, seconds):
             refused.headers["Connection"] = "close"
         raise
 

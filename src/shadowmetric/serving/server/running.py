@@ -1,6 +1,7 @@
 """Run the application: a socket, uvicorn, signals, and the lines that people read.
 
-Ctrl-C and SIGTERM let requests at work end, for a few seconds at most, and the process ends with exit code 0.
+Ctrl-C and SIGTERM refuse what waits or is still being uploaded with a 503, and let requests at work end, for a few
+seconds at most; the process ends with exit code 0.
 
 Each of the threads at work computes with its share of the cores: two of them with two threads each on two cores would
 wait for one another.
@@ -36,6 +37,11 @@ class Server(uvicorn.Server):
         """Begin to listen."""
         await super().startup(sockets=sockets)
         self.begun()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Refuse what waits, finish what is at work."""
+        self.service.stop()
+        await super().shutdown(sockets=sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

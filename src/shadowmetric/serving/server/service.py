@@ -36,6 +36,12 @@ class Service:
         except Refused:
             return math.nan
 
+    def stop(self) -> None:
+        """Refuse whoever comes, arrives or waits; what is at work is finished."""
+        self.stopping = True
+        self.searches.stop()
+        self.drawings.stop()
+
     def close(self) -> None:
         """Give back the threads."""
         self.searches.close()

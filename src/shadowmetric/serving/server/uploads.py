@@ -21,7 +21,7 @@ from shadowmetric.serving.server.settings import ServeSettings
 
 SEND = "send a JPEG, PNG or WebP file"
 DIGITS = 18  # of a length that is a number of bytes
-DRAINED_SECONDS = 2.0
+DRAINED_SECONDS, LAST_DRAINED_SECONDS = 2.0, 0.5  # the latter while the server stops
 OBJECT = re.compile(r" ?<[^>]* object at 0x[0-9a-f]+>")
 
 
@@ -50,12 +50,12 @@ def too_large(settings: ServeSettings) -> Refused:
     return Refused(413, f"the upload has more than {settings.max_upload_mb} MB; send a smaller picture.")
 
 
-async def drained(request: Request) -> bool:
+async def drained(request: Request, seconds: float = DRAINED_SECONDS) -> bool:
     """Read on without keeping anything: a browser that is still sending may not see the answer. Whether all is read."""
     if "expect" in request.headers:  # it waits to be asked for its body
         return False
     try:
-        async with asyncio.timeout(DRAINED_SECONDS):
+        async with asyncio.timeout(seconds):
             async for _ in request.stream():
                 pass
     except (TimeoutError, ClientDisconnect):
