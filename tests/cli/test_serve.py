@@ -1,5 +1,6 @@
 """`shadowmetric serve`: a run, an index of it, a server in a process of its own; and the mistakes people make."""
 
+import os
 import re
 import shutil
 import signal
@@ -56,7 +57,8 @@ def refused(capsys, *words):
 
 
 def test_a_server_says_where_it_is_answers_and_ends_by_a_signal(made):
-    words = [sys.executable, "-m", "shadowmetric", "serve", "some.shadowmx", "--port", "0"]
+    shutil.copyfile(made / "some.shadowmx", made / "cut.shadowmx")
+    words = [sys.executable, "-m", "shadowmetric", "serve", "cut.shadowmx", "--port", "0"]
     process = subprocess.Popen(words, cwd=made, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline()
@@ -68,8 +70,12 @@ def test_a_server_says_where_it_is_answers_and_ends_by_a_signal(made):
         assert hits[0]["similarity"] == pytest.approx(1, abs=1e-3)
         assert httpx.get(f"{found[1]}{hits[0]['picture']}").headers["Content-Type"] == "image/jpeg"
         assert httpx.get(f"{found[1]}/").text.startswith("<!doctype html>")
+        os.truncate(made / "cut.shadowmx", 100)  # the rows are mapped, and reading them would be the end
+        assert httpx.post(f"{found[1]}/api/search", content=body, params={"k": 2}).json()["hits"] == hits
         process.send_signal(signal.SIGTERM)
-        assert process.communicate() == ("Stopped.\n", "")
+        said, wrong = process.communicate()
+        assert said == "Stopped.\n"
+        assert not wrong or "is refused; a copy of the one before is searched on" in wrong
         assert process.returncode == 0
     finally:
         process.kill()

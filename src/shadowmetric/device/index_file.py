@@ -112,13 +112,24 @@ def write_index(path: Path, about: About, contents: Contents) -> None:
     write_whole(path, fill)
 
 
-def read_index(path: Path, tell: Callable[[float], None] | None = None) -> tuple[About, Contents]:
-    """Return an index, its arrays mapped into memory, or refuse it in one sentence."""
+def read_index(
+    path: Path,
+    tell: Callable[[float], None] | None = None,
+    *,
+    copied: Callable[[Path, BinaryIO], BinaryIO] | None = None,
+) -> tuple[About, Contents]:
+    """Return an index, its arrays mapped into memory, or refuse it in one sentence.
+
+    tell: hears the share of each array that is checked. copied: makes the copy of the open file that is mapped instead.
+    """
     try:
         if path.is_fifo():  # it would be waited for
             raise Mistake(f"{path} is a pipe; name a file that `shadowmetric index` wrote.")
         with path.open("rb") as file:  # all is read from this one, whatever takes its place meanwhile
-            return checked(path, file, *read_header(path, file), tell)
+            if copied is None:
+                return checked(path, file, *read_header(path, file), tell)
+            with copied(path, file) as copy:
+                return checked(path, copy, *read_header(path, copy), tell)
     except IsADirectoryError:
         raise Mistake(f"{path} is a folder; name the index, a file that `shadowmetric index` wrote.") from None
     except FileNotFoundError:

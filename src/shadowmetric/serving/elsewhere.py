@@ -42,7 +42,7 @@ class Elsewhere:
         self.gallery.close()
 
 
-def open_with_pictures(place: str, pictures: Path | None) -> Gallery:
-    """Return a gallery whose pictures are shown from a folder, or from where it says they are."""
-    gallery = open_gallery(place)
+def open_with_pictures(place: str, pictures: Path | None, *, own: bool = False) -> Gallery:
+    """Return a gallery whose pictures are shown from a folder, or from where it says they are; own: as a copy."""
+    gallery = open_gallery(place, own=own)
     return gallery if pictures is None else Elsewhere(gallery, pictures)

@@ -22,15 +22,16 @@ from shadowmetric.device.search import unknown_class as unknown_class
 from shadowmetric.mistakes import Mistake
 from shadowmetric.ops.rows import Rows
 from shadowmetric.ops.top_k import top_k
+from shadowmetric.serving.own_copy import own_copy
 
 
 class FileGallery:
-    """The pictures of an index file."""
+    """The pictures of an index file; own: searched in a copy that nobody else can change (`own_copy.py`)."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, *, own: bool = False):
         self.path = path
         self.about: About
-        self.about, self.contents = read_index(path)
+        self.about, self.contents = read_index(path, copied=own_copy if own else None)
         self.lock = threading.Lock()  # two threads need not make all keys at once
         self.faiss = None
         if self.contents.approximate is not None:

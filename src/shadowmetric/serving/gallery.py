@@ -62,8 +62,8 @@ def file_of(place: str) -> Path | None:
     return None if is_store(place) else Path(place)
 
 
-def open_gallery(place: str) -> Gallery:
-    """Return the gallery in a file, or at an address of a vector store."""
+def open_gallery(place: str, *, own: bool = False) -> Gallery:
+    """Return the gallery in a file, or at an address of a vector store; own: in a copy of the file."""
     if place.startswith(QDRANT):
         from shadowmetric.serving.qdrant import open_qdrant
 
@@ -80,4 +80,4 @@ def open_gallery(place: str) -> Gallery:
         )
     from shadowmetric.serving.file_gallery import FileGallery
 
-    return FileGallery(Path(place))
+    return FileGallery(Path(place), own=own)

@@ -90,8 +90,8 @@ def square_at(root, path):
 class Asked:
     """An application, and somebody who asks it."""
 
-    def __init__(self, index, settings=None, model=None, file=None, **more):
-        self.app = make_app(FileGallery(index), model or Pixels(), settings or ServeSettings(), file)
+    def __init__(self, index, settings=None, model=None, file=None, own=False, **more):
+        self.app = make_app(FileGallery(index, own=own), model or Pixels(), settings or ServeSettings(), file)
         self.service = self.app.state.service
         self.client = TestClient(self.app, base_url="http://localhost:8000", **more)
 

@@ -17,7 +17,7 @@ def place(tmp_path, small_index):
 
 @pytest.fixture
 def served(made, place):
-    found = made.Asked(place, file=IndexFile(place))
+    found = made.Asked(place, file=IndexFile(place), own=True)
     with found.client:
         yield found
 
@@ -26,9 +26,13 @@ def pictures_of(asked):
     return asked.client.get("/api/index").json()["pictures"]
 
 
-def replace_with_fewer(made, place, pictures, **more):
+def some_of(pictures, colour):
     root, paths = pictures
-    made.write_small_index(place, root, [path for path in paths if path.startswith("red")], **more)
+    return root, [path for path in paths if path.startswith(colour)]
+
+
+def replace_with_fewer(made, place, pictures, **more):
+    made.write_small_index(place, *some_of(pictures, "red"), **more)
 
 
 def test_a_new_index_is_searched_without_a_restart(served, made, place, pictures, red, caplog):
@@ -66,8 +70,28 @@ def test_a_new_index_that_is_refused_leaves_the_old_one(served, made, place, pic
     for _ in range(3):
         served.service.watched.look()
     assert pictures_of(served) == 3 * made.EACH
-    assert caplog.text.count("is refused and the old one stays") == (how != "gone"), "said once"
+    assert caplog.text.count("is refused; a copy of the one before is searched on") == (how != "gone"), "said once"
     replace_with_fewer(made, place, pictures)
+    served.service.watched.look()
+    assert pictures_of(served) == made.EACH
+
+
+@pytest.mark.parametrize("how", ["cut short", "overwritten", "emptied"])
+def test_an_index_that_is_changed_in_place_is_searched_on(served, made, place, pictures, red, caplog, how):
+    before = served.search(red, k=100).json()["hits"]
+    if how == "cut short":
+        os.truncate(place, 2000)
+    elif how == "emptied":
+        os.truncate(place, 0)
+    else:
+        with place.open("r+b") as file:  # as `cp` does
+            file.write(bytes(place.stat().st_size))
+    assert served.search(red, k=100).json()["hits"] == before
+    served.service.watched.look()
+    assert served.search(red, k=100).json()["hits"] == before
+    assert "is refused; a copy of the one before is searched on" in caplog.text
+    other = made.write_small_index(place.with_name("other"), *some_of(pictures, "red"))
+    shutil.copyfile(other, place)
     served.service.watched.look()
     assert pictures_of(served) == made.EACH
 
@@ -82,7 +106,7 @@ def test_other_weights_bring_their_own_model(served, made, place, pictures, monk
 
 
 def test_an_unchanged_file_is_not_opened_again(served, monkeypatch):
-    monkeypatch.setattr(watched, "open_with_pictures", lambda place, pictures: 1 / 0)
+    monkeypatch.setattr(watched, "open_with_pictures", lambda place, pictures, own: 1 / 0)
     before = served.service.watched.now
     served.service.watched.look()
     assert served.service.watched.now is before

@@ -21,11 +21,15 @@ def serve_index(
     pictures: Path | None = None,
     begun: Begun | None = None,
 ) -> None:
-    """Serve the index in a file or a vector store; model, pictures: if they are not where the index says."""
+    """Serve the index in a file or a vector store; model, pictures: if they are not where the index says.
+
+    A file is copied first, so that whatever happens to it the old index is searched until a new one is whole: that
+    costs its size on disk, and for a moment twice that when a new one comes (`own_copy.py`).
+    """
     path, threads = file_of(place), threads_for(settings.at_once)
     with listen(settings) as listening:
         file = None if path is None else IndexFile(path, model, pictures, threads)
-        gallery = open_with_pictures(place, pictures)
+        gallery = open_with_pictures(place, pictures, own=True)
         try:
             app = make_app(gallery, model_of(gallery.about, path, model, threads), settings, file)
             serve(app, listening, lambda: begun and begun(address_of(listening), len(gallery)))

@@ -1,7 +1,9 @@
 """The index that is searched now; when its file is replaced, the new one takes its place without a restart.
 
-The file is looked at once a second. A new one is opened and checked by a thread while the old one is searched; if it is
-refused, the old one stays and the log says why. The model is opened again only if other weights made the new index.
+The file is looked at once a second. A new one is copied (`serving/own_copy.py`) and checked by a thread while the copy
+of the old one is searched; if it is refused, half written for instance, that goes on and the log says why. It does not
+matter whether the file is replaced, overwritten in place, cut short or removed. The model is opened again only if other
+weights made the new index.
 """
 
 import asyncio
@@ -48,7 +50,7 @@ class IndexFile:
 
     def open(self, model: Model) -> tuple[Gallery, Model]:
         """Return the gallery in the file, and its model."""
-        gallery = open_with_pictures(str(self.path), self.pictures)
+        gallery = open_with_pictures(str(self.path), self.pictures, own=True)
         if gallery.about.fingerprint != model.about.fingerprint:
             model = model_of(gallery.about, self.path, self.instead, self.threads)
         return gallery, model
@@ -75,7 +77,7 @@ class Watched:
         try:
             gallery, model = self.file.open(self.now.model)
         except (Mistake, OSError) as wrong:
-            log.warning("the index was replaced, but the new one is refused and the old one stays: %s", wrong)
+            log.warning("the index file has changed and is refused; a copy of the one before is searched on: %s", wrong)
             return
         self.now = Searched(gallery, model)  # requests at work have the old one, which goes when they end
         self.warm()
