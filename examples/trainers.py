@@ -23,6 +23,7 @@ from typing import Any
 os.environ["TQDM_DISABLE"] = "1"  # the bars of pytorch-metric-learning
 
 import lightning
+import numpy as np
 import torch
 from pytorch_metric_learning import losses, miners, samplers, trainers
 from torch import nn
@@ -143,6 +144,7 @@ def judged(embedder: nn.Module) -> dict[str, float]:
 def trained(way: Callable[[nn.Module, int, int], None], steps: int, seed: int) -> dict[str, float]:
     """Return the figures before and after a training."""
     torch.manual_seed(seed)
+    np.random.seed(seed)  # the sampler of pytorch-metric-learning draws from it
     embedder = make_embedder()
     before = judged(embedder)
     way(embedder.train(), steps, seed)

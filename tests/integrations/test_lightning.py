@@ -9,6 +9,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import lightning
 import pytest
@@ -82,6 +83,19 @@ def test_training_raises_retrieval_far_above_the_untrained_embedder(micro_batch)
     assert float(after["recall_at_1"]) == pytest.approx(scores.recall_at[1])
 
 
+def test_the_test_set_is_measured_as_the_validation_set_and_rows_are_predicted():
+    module, trainer, loader = (
+        MetricModule(embedder_of(), sm.ShadowLoss()),
+        trainer_of(),
+        DataLoader(digits("test"), 100),
+    )
+    assert trainer.test(module, loader, verbose=False) == trainer.validate(module, loader, verbose=False)
+    rows = torch.cat(trainer.predict(module, loader))
+    torch.testing.assert_close(rows, module(digits("test").tensors[0]))
+    images = DataLoader(digits("test").tensors[0], 100)
+    assert torch.equal(torch.cat(trainer.predict(module, images)), rows)
+
+
 @pytest.mark.parametrize("settings", [{}, {"accumulate_grad_batches": 2, "gradient_clip_val": 0.05}], ids=str)
 def test_a_logical_batch_trains_the_weights_of_the_plain_one(settings):
     plain, cached = (fitted(micro_batch, max_steps=3, **settings) for micro_batch in (None, 7))
@@ -99,6 +113,8 @@ def test_what_a_loss_learns_has_its_own_rate():
     for wrap in (nn.Identity, sm.GatheredLoss, sm.CrossBatchMemory):
         proxies = sm.SoftTripleLoss(10, DIM, center_learning_rate=0.5)
         assert rates(proxies if wrap is nn.Identity else wrap(proxies)) == [0.25, 0.5]
+    both = nn.ModuleList([sm.ArcFaceLoss(10, DIM, center_learning_rate=0.75), proxies])
+    assert rates(both) == [0.25, 0.75, 0.5]
     foreign = nn.Linear(2, 2)  # another library's, that names no rate
     groups = MetricModule(embedder_of(), foreign).configure_optimizers().param_groups
     assert foreign.weight in set(groups[0]["params"])
@@ -120,6 +136,26 @@ def test_epochs_have_other_batches_and_a_resumed_run_has_those_it_would_have_had
     _, resumed, rest = run(3, tmp_path / "two.ckpt")
     assert first + rest == seen
     assert all(torch.equal(one, other) for one, other in zip(weights(resumed), weights(whole), strict=True))
+
+
+def test_a_run_that_is_resumed_within_an_epoch_has_batches_of_that_epoch(tmp_path):
+    def run(start: Path | None = None, **settings: Any) -> list[int]:
+        loader, seen = batches(batches=4), []
+        take = loader.batch_sampler.share_of
+        loader.batch_sampler.share_of = lambda numbers: (seen.append(numbers[0]), take(numbers))[1]
+        module = MetricModule(embedder_of(), sm.ShadowLoss(0.2), SGD)
+        trainer_of(**settings).fit(module, loader, ckpt_path=start, weights_only=False)
+        return seen
+
+    class Saving(lightning.Callback):
+        def on_train_batch_end(self, trainer: lightning.Trainer, *_: object) -> None:
+            if trainer.global_step == 6:  # in the second epoch
+                trainer.save_checkpoint(tmp_path / "six.ckpt")
+
+    whole = run(max_epochs=2, callbacks=[Saving()])
+    rest = run(tmp_path / "six.ckpt", max_epochs=2)
+    assert rest
+    assert set(rest) <= set(whole[4:])
 
 
 def two_ranks(rank: int, folder: str) -> None:

@@ -119,7 +119,7 @@ def test_regularisers_are_added():
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: InPML(nn.Identity()), "the loss is a Identity; give one of this library"),
+        (lambda: InPML(nn.Identity()), "the loss is a Identity; give a loss of rows, bare"),
         (lambda: InPML(sm.ShadowLoss(), distance=distances.LpDistance()), "has its own distance"),
         (lambda: InPML(sm.NPairLoss(), reducer=reducers.MeanReducer()), "MeanReducer has nothing to reduce"),
         (lambda: InPML(sm.ShadowLoss())(batch()[0]), "neither labels nor triplets"),
@@ -144,19 +144,53 @@ def test_wrappers_take_it():
     torch.testing.assert_close(value, shadow(embeddings, labels))
 
 
-def test_its_memory_with_our_loss_and_miner_is_our_memory():
+def test_its_memory_with_our_loss_and_miner_has_the_value_of_ours_and_lets_anchors_learn_alone():
     theirs = losses.CrossBatchMemory(InPML(sm.ShadowLoss(0.2)), DIM, memory_size=72, miner=sm.SemiHardMiner(0.2))
     ours = sm.CrossBatchMemory(sm.ShadowLoss(0.2), size=48)  # the batch itself stands beside it
+    remembered, remembered_labels = torch.empty(0, DIM), torch.empty(0, dtype=torch.int64)
     for seed in range(5):
         embeddings, labels = batch(seed, dtype=torch.float32)
         found = value_and_gradient(theirs, embeddings, labels), value_and_gradient(ours, embeddings, labels)
         torch.testing.assert_close(found[0][0], found[1][0])
+        assert (found[0][1] - found[1][1]).abs().max() > 0.1 * found[1][1].abs().max()
+        everything = torch.cat([embeddings.detach(), remembered])
+        of_everything = torch.cat([labels, remembered_labels])
+        anchors_alone = sm.ShadowLoss(0.2)(
+            embeddings, labels, references=everything, reference_labels=of_everything, anchors_at=0
+        )
+        torch.testing.assert_close(found[0][1], torch.autograd.grad(anchors_alone, embeddings)[0])
+        remembered, remembered_labels = everything[:48], of_everything[:48]
     unmined = losses.CrossBatchMemory(InPML(sm.ShadowLoss(0.2, miner="all")), DIM, memory_size=72)
     embeddings, labels = batch()
     expected = sm.ShadowLoss(0.2, miner="all")(embeddings.float(), labels)
     torch.testing.assert_close(unmined(embeddings.float(), labels), expected)
     with pytest.raises(ValueError, match="takes no triplets"):
         losses.CrossBatchMemory(InPML(sm.ArcFaceLoss(6, DIM)), DIM)(embeddings.float(), labels)
+
+
+@pytest.mark.parametrize("miner", [miners.PairMarginMiner(0.2, 0.8), miners.PairMarginMiner(0.9, 0.9)])
+def test_losses_of_pairs_take_the_very_pairs_that_its_miners_name(miner):
+    embeddings, labels = batch()
+    named = miner(embeddings, labels)
+    assert set(named[0].tolist()) != set(named[2].tolist())  # anchors with positives alone, or negatives
+    theirs = losses.ContrastiveLoss()
+    ours = InPML(sm.ContrastiveLoss(squared=False, reduction="mean_nonzero"))
+    assert_same(*(value_and_gradient(loss, embeddings, labels, named) for loss in (ours, theirs)))
+    none = named[0][:0]
+    positives = (named[0], named[1], none, none)
+    assert_same(*(value_and_gradient(loss, embeddings, labels, positives) for loss in (ours, theirs)))
+    ours, theirs = InPML(sm.MultiSimilarityLoss(base=0.5)), losses.MultiSimilarityLoss()
+    assert_same(*(value_and_gradient(loss, embeddings, labels, named) for loss in (ours, theirs)))
+
+
+def test_equal_rows_of_another_view_are_positives_as_in_pml():
+    embeddings, _ = batch()
+    ours = InPML(sm.TripletLoss(0.2, squared=False, miner="all", reduction="mean_nonzero"))
+    found, expected = (
+        losses.SelfSupervisedLoss(loss, symmetric=False)(embeddings, embeddings.detach().clone())
+        for loss in (ours, losses.TripletMarginLoss(0.2))
+    )
+    torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("miner", [sm.SemiHardMiner(0.4), sm.BatchHardMiner()], ids=["semi_hard", "batch_hard"])
@@ -215,3 +249,28 @@ def test_its_trainer_learns_with_our_loss_and_takes_our_miner():
     assert after > before + 0.05
     *_, seen_with_miner = trained({"tuple_miner": sm.SemiHardMiner(0.2)})  # what the loss mines itself
     torch.testing.assert_close(seen_with_miner[:5], seen[:5])
+
+
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
+def test_its_trainer_with_a_classifier_takes_them_too():
+    torch.manual_seed(0)
+    models = {"trunk": nn.Linear(64, 16), "embedder": nn.Linear(16, 8), "classifier": nn.Linear(8, 10)}
+    before = {name: model.weight.detach().clone() for name, model in models.items()}
+    seen = []
+    trainers.TrainWithClassifier(
+        models=models,
+        optimizers={f"{name}_optimizer": torch.optim.Adam(model.parameters(), 1e-2) for name, model in models.items()},
+        batch_size=64,
+        loss_funcs={"metric_loss": InPML(sm.ShadowLoss(0.2)), "classifier_loss": nn.CrossEntropyLoss()},
+        mining_funcs={"tuple_miner": sm.SemiHardMiner(0.2)},
+        loss_weights={"metric_loss": 1.0, "classifier_loss": 0.5},
+        dataset=Rows(),
+        data_device=torch.device("cpu"),
+        dataloader_num_workers=0,
+        end_of_iteration_hook=lambda trainer: seen.append(
+            {name: float(trainer.losses[name]) for name in trainer.losses}
+        ),
+    ).train(num_epochs=1)
+    assert all(0 < losses["metric_loss"] < 0.2 for losses in seen)
+    assert seen[-1]["classifier_loss"] < seen[0]["classifier_loss"]
+    assert not any(torch.equal(model.weight, before[name]) for name, model in models.items())

@@ -218,6 +218,34 @@ def test_the_trainer_moves_weights_from_pairs_and_saves_a_model_with_a_card(exam
     torch.testing.assert_close(again.encode(ASKED[:2]), model.eval().encode(ASKED[:2]))
 
 
+def test_judging_fills_no_memory_and_centres_have_the_rate_that_is_asked_for(example, tmp_path):
+    model = example.text_model()
+    data = Dataset.from_dict({"sentence": ASKED, "label": list(range(len(ASKED)))})
+    remembering = SentenceLoss(model, sm.CrossBatchMemory(sm.ShadowLoss(0.2), size=64))
+    settings = arguments(tmp_path, per_device_eval_batch_size=4)
+    SentenceTransformerTrainer(
+        model=model, args=settings, train_dataset=data, eval_dataset=data, loss=remembering
+    ).evaluate()
+    assert int(remembering.loss.filled) == 0
+    model.train()
+    remembering([model.preprocess(ASKED)], torch.arange(len(ASKED)))
+    assert int(remembering.loss.filled) == len(ASKED)
+
+    centred = SentenceLoss(model, sm.SoftTripleLoss(len(ASKED), 384))
+    settings = arguments(tmp_path, learning_rate=1e-5, learning_rate_mapping={r"^loss\.": 0.05})
+    trainer = SentenceTransformerTrainer(model=model, args=settings, train_dataset=data, loss=centred)
+    rates = {id(part): group["lr"] for group in trainer.create_optimizer().param_groups for part in group["params"]}
+    assert rates[id(centred.loss.centers)] == 0.05
+    assert {rates[id(weight)] for weight in model.parameters()} == {1e-5}
+
+
+def test_three_columns_are_trained_by_the_trainer(example):
+    before, after = example.judged(example.text_model()), None
+    columns = {"columns": example.in_threes}
+    after = example.judged(example.trained(lambda model: SentenceLoss(model, sm.ShadowLoss(0.2)), 3, 0, **columns))
+    assert after.map_at_r > before.map_at_r + 0.1
+
+
 def test_the_example_learns_wishes_and_things_that_it_has_not_seen(example, monkeypatch, capsys):
     kept, train = [], example.trained
 

@@ -1,9 +1,14 @@
 """Hugging Face's Trainer trains our embedder: figures rise, logical batches are exact, resumed runs too."""
 
+import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
+from datasets import Dataset
 from torch import nn
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_utils import EvalPrediction
@@ -142,3 +147,64 @@ def test_the_metrics_are_those_of_evaluate():
     wanted = sm.evaluate(rows, labels, progress=False)
     found = compute_metrics(EvalPrediction(rows, labels))
     assert found == {"recall_at_1": wanted.recall_at[1], "map_at_r": wanted.map_at_r}
+
+
+def test_epochs_have_other_batches(tmp_path):
+    trainer = trainer_of(MetricModel(embedder_of(), sm.ShadowLoss(0.2)), tmp_path, num_train_epochs=2)
+    loader, seen = trainer.get_train_dataloader(), []
+    for epoch in range(2):
+        loader.set_epoch(epoch)
+        seen.append([batch["pixel_values"].sum().item() for batch in loader])
+    assert len(seen[0]) == len(seen[1]) > 10
+    assert not set(seen[0]) & set(seen[1])
+
+
+@pytest.mark.parametrize("name", ["label", "labels", "class"])
+def test_the_labels_of_a_table_are_found_without_reading_its_pictures(name, tmp_path):
+    data = Dataset.from_dict({"pixel_values": torch.zeros(12, 1, 8, 8).tolist(), name: [0, 1, 2] * 4})
+    data = data.with_transform(lambda rows: pytest.fail("a picture was read"))
+    trainer = trainer_of(MetricModel(embedder_of(), sm.ShadowLoss(0.2)), tmp_path)
+    trainer.train_dataset = data
+    if name == "class":
+        with pytest.raises(ValueError, match=r"train_dataset has the columns .*'class'.* give train_labels"):
+            trainer._labels()
+    else:
+        assert trainer._labels() == [0, 1, 2] * 4
+
+
+def test_checkpointing_is_passed_on_to_an_embedder_that_has_it(tmp_path):
+    with pytest.raises(ValueError, match="no gradient checkpointing of its own; micro_batch saves more"):
+        MetricModel(embedder_of(), sm.ShadowLoss()).gradient_checkpointing_enable()
+    embedder, told = embedder_of(), []
+    embedder.gradient_checkpointing_enable = lambda **named: told.append(named)
+    MetricModel(embedder, sm.ShadowLoss()).gradient_checkpointing_enable(gradient_checkpointing_kwargs=None)
+    assert told == [{"gradient_checkpointing_kwargs": None}]
+
+
+def trained_here(folder: Path, ranks: int) -> list[torch.Tensor]:
+    """Return the weights after three steps of 60 items in all."""
+    model = MetricModel(embedder_of().double(), sm.GatheredLoss(sm.ShadowLoss(0.2)), 7)
+    settings = {"optim": "sgd", "learning_rate": RATE, "lr_scheduler_type": "constant", "max_grad_norm": 0.0}
+    trainer_of(model, folder, max_steps=3, per_device_train_batch_size=BATCH // ranks, **settings).train()
+    return weights(model)
+
+
+def two_ranks(rank: int, folder: str, port: int) -> None:
+    torch.set_num_threads(1)
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    torch.save(trained_here(Path(folder) / "two", 2), Path(folder) / f"{rank}.pt")
+
+
+def test_two_processes_train_what_one_does(tmp_path):
+    subprocess.run([sys.executable, __file__, tmp_path], check=True, capture_output=True, timeout=600)
+    one = trained_here(tmp_path / "one", 1)
+    for rank in range(2):
+        assert_same(torch.load(tmp_path / f"{rank}.pt"), one)
+
+
+if __name__ == "__main__":
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        given = (sys.argv[1], free.getsockname()[1])
+    torch.multiprocessing.start_processes(two_ranks, given, nprocs=2, start_method="fork")

@@ -61,6 +61,10 @@ class MetricModule(lightning.LightningModule):
         """Return the rows of images."""
         return self.embedder(images)
 
+    def on_train_start(self) -> None:
+        """Tell a batch sampler the epoch, which a run that is resumed within one does not start anew."""
+        self.on_train_epoch_start()
+
     def on_train_epoch_start(self) -> None:
         """Tell a batch sampler the epoch."""
         set_epoch = getattr(getattr(self.trainer.train_dataloader, "batch_sampler", None), "set_epoch", None)
@@ -80,6 +84,18 @@ class MetricModule(lightning.LightningModule):
         """Keep the rows of a batch."""
         images, labels = batch
         self.validated.append((self.embedder(images), labels))
+
+    def test_step(self, batch: Any, batch_idx: int) -> None:
+        """Keep the rows of a batch."""
+        self.validation_step(batch, batch_idx)
+
+    def predict_step(self, batch: Any, batch_idx: int) -> Tensor:
+        """Return the rows of (images, labels), or of images alone."""
+        return self.embedder(batch[0] if isinstance(batch, tuple | list) else batch)
+
+    def on_test_epoch_end(self) -> None:
+        """Log retrieval within the test set."""
+        self.on_validation_epoch_end()
 
     def on_validation_epoch_end(self) -> None:
         """Log retrieval within the validation set, each query left out of its own gallery."""

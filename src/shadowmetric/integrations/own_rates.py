@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 def own_groups(loss: nn.Module) -> list[dict[str, Any]]:
     """Return the groups of a loss's own parameters; of losses within losses the outermost speaks for the rest."""
-    learning: list[Any] = [part for part in loss.modules() if hasattr(part, "parameter_groups")]
-    return learning[0].parameter_groups() if learning else []
+    if hasattr(loss, "parameter_groups"):
+        return loss.parameter_groups()  # pyright: ignore
+    return [group for part in loss.children() for group in own_groups(part)]
 
 
 def all_but(groups: list[dict[str, Any]], parameters: Iterable[Tensor]) -> list[Tensor]:

@@ -5,11 +5,13 @@
 
 InPML(loss)(embeddings, labels) is loss(embeddings, labels), value and gradient, and as memory-linear. It is not where
 
-    a PML miner names triplets or pairs   its lists, and the S×S or S×S×S tensors that it makes them from; pairs become
+    a PML miner names triplets or pairs   its lists, and the S×S or S×S×S tensors that it makes them from. Losses of
+                                          pairs take named pairs as they are; for losses of triplets they become
                                           triplets as PML does it, every positive of an anchor with every negative
     a PML reducer is given                a few numbers for each triplet, all of which are listed
 
-PML's CrossBatchMemory without a miner names every pair: give it a miner of ours.
+PML's CrossBatchMemory without a miner names every pair: give it a miner of ours. It compares with a copy of the batch,
+so that only anchors learn; ours lets positives and negatives of the batch itself learn too.
 """
 
 from collections.abc import Sequence
@@ -21,10 +23,12 @@ from pytorch_metric_learning.reducers import BaseReducer, DoNothingReducer
 from pytorch_metric_learning.utils.loss_and_miner_utils import convert_to_triplets
 from torch import Tensor, nn
 
-from shadowmetric.checks import check_triplets
+from shadowmetric.checks import ELSEWHERE, check_triplets
 from shadowmetric.losses.mined import MinedLoss, mine, triplet_values
+from shadowmetric.losses.row_loss import RowLoss
 from shadowmetric.losses.sums import SummedLoss
 from shadowmetric.mining.given import check_given
+from shadowmetric.mining.pairs import NamedPairs
 from shadowmetric.types import Miner
 
 
@@ -37,7 +41,7 @@ class InPML(BaseMetricLossFunction):
 
     def __init__(self, loss: nn.Module, reducer: BaseReducer | None = None, **settings: Any):
         if not isinstance(loss, SummedLoss):
-            raise ValueError(f"the loss is a {type(loss).__name__}; give one of this library, such as ShadowLoss().")
+            raise ValueError(f"the loss is a {type(loss).__name__}; give a loss of rows, bare, such as ShadowLoss().")
         if "distance" in settings:
             raise ValueError(f"{type(loss).__name__} has its own distance; leave out PML's.")
         of_triplets = isinstance(loss, MinedLoss)
@@ -60,12 +64,14 @@ class InPML(BaseMetricLossFunction):
             rows.new_zeros(len(rows)).long() if found is None else found
             for rows, found in ((embeddings, labels), (ref_emb, ref_labels))
         )
-        others = (None, None) if ref_emb is embeddings else (ref_emb, ref_labels)
+        others = () if ref_emb is embeddings else (ref_emb, ref_labels, ELSEWHERE)  # equal rows there are others
         loss, given = self.loss, check_given(embeddings, labels, *others, debug=self.loss.debug)
+        if isinstance(loss, RowLoss) and indices_tuple is not None and len(indices_tuple) == 4:
+            pairs = NamedPairs(indices_tuple[:2], indices_tuple[2:], len(ref_emb))
+            return already_reduced(loss.sums_of_pairs(given, pairs).value())
         triplets = None if indices_tuple is None else convert_to_triplets(indices_tuple, labels)
         if not self.each_triplet or not isinstance(loss, MinedLoss):
-            value = loss.sums_of_given(given, triplets).value()
-            return {"loss": {"losses": value, "indices": None, "reduction_type": "already_reduced"}}
+            return already_reduced(loss.sums_of_given(given, triplets).value())
         triplets = mine(loss.miner, given) if triplets is None else triplets
         triplets = check_triplets(triplets, len(embeddings), len(ref_emb), embeddings.device, debug=loss.debug)
         if len(triplets.anchor) == 0:
@@ -74,6 +80,11 @@ class InPML(BaseMetricLossFunction):
             embeddings, triplets, loss.measure, loss.hinge, normalize=loss.normalize, references=given.references
         )
         return {"loss": {"losses": values, "indices": triplets, "reduction_type": "triplet"}}
+
+
+def already_reduced(value: Tensor) -> dict[str, dict[str, Any]]:
+    """Return a loss that no reducer has to reduce, as PML wants it."""
+    return {"loss": {"losses": value, "indices": None, "reduction_type": "already_reduced"}}
 
 
 class MinerInPML(BaseMiner):

@@ -11,6 +11,9 @@ The columns of the data set say what is compared:
     anchor, positive                    each anchor against every positive of the batch; its own has its row number
     anchor, positive, negative, ...     these triplets, one for each negative; nothing is mined
 
+What a loss learns or remembers is in `loss.state_dict()`, and not in the checkpoints of the trainer, which hold the
+model alone.
+
 Memory: the activations of the batch, as with any loss of sentence-transformers; with micro_batch those of so many
 sentences, by `cached_rows`, column by column. The loss takes what it takes elsewhere: a few numbers a row or triplet.
 """
@@ -47,6 +50,7 @@ class SentenceLoss(nn.Module):
     def forward(self, sentence_features: Iterable[Any], labels: Tensor | None = None) -> Scalar:
         """Return the loss of a batch: tokenised sentences column by column, and labels if there is one column."""
         columns = [self._rows(features) for features in sentence_features]
+        self.loss.train(self.model.training)  # the trainer tells the model alone; a memory must not learn from judging
         name, count = type(self.loss).__name__, len(columns)
         if (count == 1) == (labels is None):
             has = (

@@ -16,6 +16,7 @@ from transformers import Trainer
 from shadowmetric.data.sampler import PKSampler
 from shadowmetric.integrations.own_rates import all_but, own_groups
 
+NAMES = ("labels", "label", "label_ids")  # that the Trainer's collator makes `labels` of
 KEPT = ("collate_fn", "num_workers", "pin_memory", "worker_init_fn", "persistent_workers", "prefetch_factor")
 
 
@@ -40,9 +41,15 @@ class MetricTrainer(Trainer):
         """Return the labels of the training items; a table gives its column, other datasets every item."""
         data: Any = self.train_dataset
         found = self.train_labels
-        if found is None:
-            table = hasattr(data, "column_names")
-            found = data["labels"] if table else (data[number]["labels"] for number in range(len(data)))
+        if found is None and hasattr(data, "column_names"):
+            name = next((name for name in NAMES if name in data.column_names), None)
+            if name is None:
+                raise ValueError(
+                    f"train_dataset has the columns {data.column_names}, and none is labels; give train_labels."
+                )
+            found = data.with_format(None)[name]  # as stored: no picture is read for it
+        elif found is None:
+            found = (data[number]["labels"] for number in range(len(data)))
         return [int(label) for label in found]
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:

@@ -19,7 +19,7 @@ from torch import Tensor
 from shadowmetric.checks import check_margin, check_number
 from shadowmetric.losses.row_loss import Batch, RowLoss, masked_log_sum_exp
 from shadowmetric.losses.sums import Sums, mean_of
-from shadowmetric.mining.pairs import Masks, TripletPairs
+from shadowmetric.mining.pairs import Masks, NamedPairs
 
 
 def multi_similarity_rows(
@@ -52,7 +52,7 @@ class MultiSimilarityLoss(RowLoss):
 
     def batch_sums(self, batch: Batch) -> Sums:
         """Return the sums of a mean over rows."""
-        epsilon = None if isinstance(batch.pairs, TripletPairs) else self.epsilon
+        epsilon = None if isinstance(batch.pairs, NamedPairs) else self.epsilon
 
         def reduce(masks: Masks, similarity: Tensor, *_: Tensor) -> Tensor:
             return multi_similarity_rows(

@@ -17,7 +17,7 @@ from shadowmetric.checks import check_scratch, check_triplets
 from shadowmetric.losses.distances import compared
 from shadowmetric.losses.sums import SummedLoss, Sums
 from shadowmetric.mining.given import NAMING, Given
-from shadowmetric.mining.pairs import LabelPairs, Masks, Pairs, TripletPairs
+from shadowmetric.mining.pairs import LabelPairs, Masks, NamedPairs, Pairs
 from shadowmetric.ops.memory import Bytes, Cost, streamed, width_of
 from shadowmetric.ops.pair_dots import pair_dots
 from shadowmetric.ops.row_lengths import row_lengths
@@ -120,12 +120,17 @@ class RowLoss(SummedLoss):
         """Return the sums over all pairs, or over the distinct pairs of given triplets."""
         embeddings, others = given.embeddings, len(given.others)
         if triplets is None:
-            pairs = LabelPairs(given)
-        else:
-            checked = check_triplets(triplets, len(embeddings), others, embeddings.device, debug=self.debug)
-            pairs = TripletPairs(checked, others)
-        batch = Batch(embeddings, given.references, pairs, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
-        return self.batch_sums(batch)
+            return self.sums_of_pairs(given, LabelPairs(given))
+        anchor, positive, negative = check_triplets(
+            triplets, len(embeddings), others, embeddings.device, debug=self.debug
+        )
+        return self.sums_of_pairs(given, NamedPairs((anchor, positive), (anchor, negative), others))
+
+    def sums_of_pairs(self, given: Given, pairs: Pairs) -> Sums:
+        """Return the sums over some pairs of a checked batch."""
+        return self.batch_sums(
+            Batch(given.embeddings, given.references, pairs, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
+        )
 
     def extra_repr(self) -> str:
         """Say the settings, and the unit of the margin."""

@@ -1,8 +1,8 @@
 """Which pairs are positive and which negative, as masks of a block or as a list.
 
-Pairs come from labels (every pair of a batch, a row never with itself) or from given triplets
-(their distinct (anchor, positive) and (anchor, negative) pairs). Losses over whole rows ask for the
-masks of the rows they hold, and never for all of them.
+Pairs come from labels (every pair of a batch, a row never with itself) or are named by their row
+numbers, as given triplets do: their distinct (anchor, positive) and (anchor, negative) pairs. Losses
+over whole rows ask for the masks of the rows they hold, and never for all of them.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from shadowmetric.mining.classes import group_by_class, partner_columns, rows_with_partner
 from shadowmetric.mining.given import Given
-from shadowmetric.types import BlockMask, RowNumbers, Triplets
+from shadowmetric.types import BlockMask, RowNumbers
 
 
 class Masks(NamedTuple):
@@ -55,13 +55,14 @@ class LabelPairs:
         return pairs[0][other], pairs[1][other]
 
 
-class TripletPairs:
-    """The pairs that triplets name, each once."""
+class NamedPairs:
+    """Pairs by their row numbers, (anchor, positive) and (anchor, negative), each once."""
 
-    def __init__(self, triplets: Triplets, references: int):
+    def __init__(self, positive: tuple[Tensor, Tensor], negative: tuple[Tensor, Tensor], references: int):
         self.references = references
-        self.positive = torch.unique(triplets.anchor * references + triplets.positive)
-        self.negative = torch.unique(triplets.anchor * references + triplets.negative)
+        self.positive, self.negative = (
+            torch.unique(anchor * references + other) for anchor, other in (positive, negative)
+        )
 
     def masks(self, start: int, stop: int) -> Masks:
         """Return the masks of rows [start, stop)."""
@@ -79,4 +80,4 @@ class TripletPairs:
         return mask.view(stop - start, self.references)
 
 
-Pairs = LabelPairs | TripletPairs
+Pairs = LabelPairs | NamedPairs
