@@ -1,6 +1,6 @@
 """A first look: train a small embedder with Shadow loss, then a batch that no (batch, batch) tensor would allow.
 
-Run with `make demo`, or `python examples/first_loss.py`. Takes about half a minute on two cores.
+Run with `python examples/first_loss.py`. Takes about half a minute on two cores.
 
 1. Sixteen classes of noisy points in 64 dimensions, most of which say nothing. A linear embedder learns
    to see the classes; Recall@1 is the share of rows whose nearest neighbour is of their class.

@@ -78,3 +78,41 @@ def test_the_device_room_imports_what_a_small_device_has(path):
         if isinstance(node, ast.ImportFrom) and not node.level:
             names = [node.module or ""]
         assert {name.split(".")[0] for name in names} <= ON_A_DEVICE
+
+
+LIBRARIES = ("pytorch_metric_learning", "sentence_transformers", "lightning", "transformers")
+ALSO = {"bench"}  # measures the peers
+
+
+def code_lines(path: Path) -> int:
+    """Return how many lines of a file are code: not empty, no comment, no docstring."""
+    text = path.read_text()
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    first = [node.body[0] for node in ast.walk(ast.parse(text)) if isinstance(node, kinds) and ast.get_docstring(node)]
+    said = {line for node in first for line in range(node.lineno, node.end_lineno + 1)}
+    lines = enumerate(text.splitlines(), start=1)
+    return sum(bool(line.strip()) and line.strip()[0] != "#" and number not in said for number, line in lines)
+
+
+@pytest.mark.parametrize("path", sorted((HOUSE / "integrations").glob("*.py")), ids=lambda path: path.name)
+def test_an_integration_is_short(path):
+    assert code_lines(path) <= 80
+
+
+def test_a_library_that_is_integrated_is_imported_by_its_integration_alone():
+    for path in FILES:
+        if room_of(path) in {"integrations", *ALSO}:
+            continue
+        nodes = ast.walk(ast.parse(path.read_text()))
+        names = [
+            name
+            for node in nodes
+            for name in (
+                [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else []
+            )
+        ]
+        assert not {name.split(".")[0] for name in names} & set(LIBRARIES), path

@@ -9,6 +9,7 @@ import doctest
 import importlib.util
 import json
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -23,21 +24,23 @@ import yaml
 from cyclopts.exceptions import MissingArgumentError
 from markdown.extensions.toc import slugify
 
-from shadowmetric.cli import command_line
+from shadowmetric.cli import command_line, main
 from shadowmetric.cli.config import without_config
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-SOURCES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "src").rglob("*.py"))
+CODE = [*(ROOT / "src").rglob("*.py"), *ROOT.glob("examples/*.py"), *ROOT.glob("docs/*.py")]
+SOURCES = sorted(path.relative_to(ROOT).as_posix() for path in CODE)
 NOT_RUN = {  # page or file: blocks
     "docs/tensorflow-addons.md": 1,
     "src/shadowmetric/integrations/sentence_transformers.py": 1,
     "src/shadowmetric/models/build.py": 1,
     "src/shadowmetric/serving/__init__.py": 1,
 }
-FENCE = re.compile(r"^( *)(`{3,})(.*)$")
+FENCE = re.compile(r"^( *)(`{3,}|~{3,})(.*)$")
 READ = {"json": json.loads, "yaml": yaml.safe_load, "toml": tomllib.loads, "text": str}
-ELSEWHERE = (".", "pip", "uv", "git", "cd", "curl")  # commands that are not ours
+ELSEWHERE = (".", "pip", "uv", "git", "cd", "curl", "wrk")  # commands that are not ours
+OURS = ("shadowmetric", "python", "make", "pip")  # that the running text may name
 
 
 class Block(NamedTuple):
@@ -129,9 +132,9 @@ def looks_like_code(text: str) -> bool:
     )
 
 
-def test_code_in_a_docstring_is_marked_as_code():
-    for file in SOURCES:
-        for text in docstrings_of(file):
+def test_code_in_a_docstring_or_on_a_page_is_marked_as_code():
+    for file in [*SOURCES, *PAGES]:
+        for text in [read(file)] if file in PAGES else docstrings_of(file):
             for block in re.findall(r"(?:^ {4,}.*\n?)+", prose_of(text), re.MULTILINE):
                 assert not looks_like_code(block), (
                     f"{file}: write ```python above and ``` below, so that it runs:\n{block}"
@@ -155,15 +158,21 @@ def test_formulas_are_told_from_code(text, code):
 def test_only_these_blocks_do_not_run():
     left_out = {}
     for place in [*PAGES, *WITH_EXAMPLES]:
-        texts = docstrings_of(place) if place.endswith(".py") else [read(place)]
-        found = [block for text in texts for block in blocks_of(text) if block.kind == "python" and not block.runs]
+        found = [
+            block for text in texts_of(place) for block in blocks_of(text) if block.kind == "python" and not block.runs
+        ]
         left_out |= {place: len(found)} if found else {}
     assert left_out == NOT_RUN
 
 
-@pytest.mark.parametrize("page", PAGES)
+def texts_of(place: str) -> list[str]:
+    """Return a page, or the docstrings of a file."""
+    return docstrings_of(place) if place.endswith(".py") else [read(place)]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *WITH_EXAMPLES])
 def test_every_block_is_of_a_kind_that_is_read(page):
-    for block in blocks_of(read(page)):
+    for block in [block for text in texts_of(page) for block in blocks_of(text)]:
         assert block.kind in ("python", "console", *READ), f"{page}, line {block.line}: a fence of kind {block.kind!r}"
         if block.kind in READ:
             READ[block.kind](block.text)
@@ -183,8 +192,8 @@ def commands_of(text: str) -> list[str]:
 
 def inline_commands_of(text: str) -> list[str]:
     """Return the commands in the running text, but for those that leave words out."""
-    found = re.findall(r"(?<!`)`(shadowmetric [^`\n]+)`", prose_of(text))
-    return [command for command in found if not re.search(r"[…/|\[]|\.\.\.", command)]
+    found = re.findall(rf"(?<!`)`((?:{'|'.join(OURS)}) [^`\n]+)`", prose_of(text))
+    return [command for command in found if not re.search(r"…| / |\||\.\.\.", command)]
 
 
 def check_command(command: str, app) -> None:
@@ -214,13 +223,33 @@ def check_command(command: str, app) -> None:
         assert program in (*ELSEWHERE, "python"), f"{command}: what is {program}?"
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *WITH_EXAMPLES])
 def test_commands_exist_with_their_options(page, app):
-    for command in commands_of(read(page)):
+    for command in [command for text in texts_of(page) for command in commands_of(text)]:
         check_command(command, app)
-    for command in inline_commands_of(read(page)):
+    for command in [command for text in texts_of(page) for command in inline_commands_of(text)]:
         with suppress(MissingArgumentError):  # a command that is only mentioned
             check_command(command, app)
+
+
+def test_the_commands_of_the_first_steps_run_and_say_what_the_page_says(tmp_path, monkeypatch, capsys):
+    """The whole page, on the pictures that it names."""
+    steps = runpy.run_path(str(ROOT / "docs" / "time_first_steps.py"))
+    page = read("docs/first-steps.md")
+    monkeypatch.chdir(tmp_path)
+    steps["draw"](Path("photos"))
+    said = ""
+    for command in steps["commands"](page):
+        program, *words = shlex.split(command)
+        if program == "shadowmetric":
+            with suppress(SystemExit):
+                main(words)
+            said += capsys.readouterr().out
+    certain = re.findall(r"^(\d+ pictures: .*| *1\.000 .*|All \d+ images.*|No .*|Nothing is .*)$", page, re.MULTILINE)
+    assert len(certain) >= 5  # scores depend on the number of threads
+    for line in certain:
+        assert " ".join(line.split()) in " ".join(said.split())
+    assert len(list(Path().glob("*.shadowmx"))) == 1
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from shadowmetric.experiments.guide import (
     said_change,
     step_table,
 )
-from shadowmetric.experiments.results import BEGIN, END, records_of
+from shadowmetric.experiments.results import MARKS, records_of
 from shadowmetric.experiments.tables import as_markdown
 
 ROOT = Path(__file__).parents[2]
@@ -26,8 +26,9 @@ PAGE = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
 
 def parts_of(page):
     """Return the prose of the page and its tables."""
-    before, _, rest = page.partition(BEGIN)
-    tables, _, after = rest.partition(END)
+    begin, end = (mark.format("guide") for mark in MARKS)
+    before, _, rest = page.partition(begin)
+    tables, _, after = rest.partition(end)
     return re.sub(r"```.*?```", "", before + after, flags=re.DOTALL), tables
 
 

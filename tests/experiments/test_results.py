@@ -8,8 +8,7 @@ from made_records import like_the_paper, made_record
 from shadowmetric.experiments.catalogue import STUDIES
 from shadowmetric.experiments.claims import CLAIMS
 from shadowmetric.experiments.results import (
-    BEGIN,
-    END,
+    MARKS,
     claims_page,
     headline_table,
     pages,
@@ -66,11 +65,12 @@ def test_the_ways_are_those_of_the_study():
 
 def test_the_readme_needs_its_marks():
     table = headline_table({"cifar10": made_record(**like_the_paper())})
-    readme = f"before\n{BEGIN}\nold\n{END}\nafter\n"
-    found = with_tables(readme, table)
+    begin, end = (mark.format("one") for mark in MARKS)
+    readme = f"before\n{begin}\nold\n{end}\nafter\n"
+    found = with_tables(readme, "one", table)
     assert "old" not in found
     assert found.startswith("before\n")
     assert found.endswith("after\n")
-    assert with_tables(found, table) == found
+    assert with_tables(found, "one", table) == found
     with pytest.raises(ValueError, match="marks"):
-        with_tables("nothing", table)
+        with_tables(readme, "other", table)

@@ -133,7 +133,7 @@ class Buffers:
     def put_back(self) -> None:
         """Make them what they were. Autograd does not take that for a change: a graph made before has seen them so."""
         for part, name, buffer, before in self.kept:
-            with torch.autograd._unsafe_preserve_version_counter(buffer):
+            with torch.autograd._unsafe_preserve_version_counter(buffer):  # pyright: ignore
                 buffer.copy_(before)
             if getattr(part, name) is not buffer:
                 setattr(part, name, buffer)

@@ -160,6 +160,6 @@ class _Rows(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Any) -> Any:
+    def backward(ctx: Any, *gradients: Any) -> Any:  # pyright: ignore
         (rows,) = ctx.saved_tensors
         return None, None, *ctx.again.gradients(rows, gradients[0])

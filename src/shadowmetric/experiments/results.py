@@ -1,4 +1,4 @@
-"""From results/ to the pages that quote it: docs/claims.md, tables in the README and docs/choosing.md, two pictures.
+"""From results/ to the pages that quote it: docs/claims.md, tables between marks of other pages, pictures.
 
     make results        (python -m shadowmetric.experiments.results)
 
@@ -15,13 +15,14 @@ from shadowmetric.experiments.claims import CLAIMS
 from shadowmetric.experiments.differences import WAYS
 from shadowmetric.experiments.guide import guide_tables, rows_of
 from shadowmetric.experiments.judges import FAILS, HOLDS, ONLY_IF, UNTESTABLE, Verdict
+from shadowmetric.experiments.measured_tables import measured_tables
 from shadowmetric.experiments.quoted import quoted
 from shadowmetric.experiments.records import Record, read_record
 from shadowmetric.experiments.tables import Table, as_markdown, plain
 from shadowmetric.training.files import write_text
 
 SCALE = "small"
-BEGIN, END = "<!-- made by `make results`: begin -->", "<!-- made by `make results`: end -->"
+MARKS = "<!-- made by `make results`: begin {0} -->", "<!-- made by `make results`: end {0} -->"
 HEADLINES = (  # study, bed, figure, what it is called
     ("standard", "cifar10", "recall_at_1", "Recall@1"),
     ("standard", "fashion_mnist", "recall_at_1", "Recall@1"),
@@ -127,36 +128,41 @@ def short_ways_table(records: dict[str, Record]) -> Table:
     return Table("", "", headings, tuple(rows), ("",) * len(rows))
 
 
-def with_tables(page: str, *tables: Table) -> str:
-    """Return a page with tables between its marks, each below its title if it has one."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page has no marks {BEGIN} and {END}.")
+def with_tables(page: str, name: str, *tables: Table) -> str:
+    """Return a page with tables between the marks of a name, each below its title if it has one."""
+    begin, end = (mark.format(name) for mark in MARKS)
+    before, found, rest = page.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"the page has no marks {begin} and {end}.")
     middle = "\n".join(
         f"### {table.title}\n\n{as_markdown(table)}" if table.title else as_markdown(table) for table in tables
     )
-    return f"{before}{BEGIN}\n{middle}{END}{after}"
+    return f"{before}{begin}\n{middle}{end}{after}"
 
 
 def pages(root: Path) -> dict[Path, str]:
-    """Return each page with what it should hold."""
-    records = records_of(root / "results" / SCALE)
-    readme, guide = root / "README.md", root / "docs" / "choosing.md"
+    """Return each page and picture with what it should hold."""
+    results = root / "results"
+    records = records_of(results / SCALE)
     drawn = {
-        root / "docs" / "pictures" / f"{study.name}.svg": study.picture(records[study.name].found)
+        f"docs/pictures/{study.name}.svg": study.picture(records[study.name].found)
         for study in STUDIES.values()
         if study.picture is not None and study.name in records
     }
-    drawn[root / "docs" / "pictures" / "sizes.svg"] = sizes_picture.picture(
-        rows_of(root / "results" / "bench-sizes.csv")
-    )
-    return {
-        root / "docs" / "claims.md": claims_page(records),
-        readme: with_tables(readme.read_text(encoding="utf-8"), headline_table(records), short_ways_table(records)),
-        guide: with_tables(guide.read_text(encoding="utf-8"), *guide_tables(root / "results", records)),
-        **drawn,
+    drawn["docs/pictures/sizes.svg"] = sizes_picture.picture(rows_of(results / "bench-sizes.csv"))
+    tables: dict[str, dict[str, list[Table]]] = {
+        "README.md": {"paper": [headline_table(records), short_ways_table(records)]},
+        "docs/choosing.md": {"guide": guide_tables(results, records)},
     }
+    for page, by_mark in measured_tables(results).items():
+        tables.setdefault(page, {}).update({name: [table] for name, table in by_mark.items()})
+    made = {}
+    for page, by_mark in tables.items():
+        made[page] = (root / page).read_text(encoding="utf-8")
+        for name, some in by_mark.items():
+            made[page] = with_tables(made[page], name, *some)
+    return {root / page: text for page, text in ({"docs/claims.md": claims_page(records)} | made | drawn).items()}
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """A table as people read it: in a terminal, in Markdown, on a page. All its figures are words by now."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -17,6 +18,14 @@ class Table:
         wrong = [row for row in self.rows if len(row) != len(self.headings)]
         if wrong or len(self.kinds) != len(self.rows):
             raise ValueError(f"the table {self.title!r} has rows that do not fit its headings: {wrong[:1]}.")
+
+
+def plain_table(
+    caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]], kinds: Sequence[str] = ()
+) -> Table:
+    """Return a table without a title."""
+    cells = tuple(tuple(row) for row in rows)
+    return Table("", caption, tuple(headings), cells, tuple(kinds) or ("",) * len(cells))
 
 
 def as_markdown(table: Table) -> str:

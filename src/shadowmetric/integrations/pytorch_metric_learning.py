@@ -64,7 +64,7 @@ class InPML(BaseMetricLossFunction):
             rows.new_zeros(len(rows)).long() if found is None else found
             for rows, found in ((embeddings, labels), (ref_emb, ref_labels))
         )
-        others = () if ref_emb is embeddings else (ref_emb, ref_labels, ELSEWHERE)  # equal rows there are others
+        others: Any = () if ref_emb is embeddings else (ref_emb, ref_labels, ELSEWHERE)  # equal rows are others there
         loss, given = self.loss, check_given(embeddings, labels, *others, debug=self.loss.debug)
         if isinstance(loss, RowLoss) and indices_tuple is not None and len(indices_tuple) == 4:
             pairs = NamedPairs(indices_tuple[:2], indices_tuple[2:], len(ref_emb))
