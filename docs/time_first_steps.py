@@ -8,7 +8,6 @@ it stands there. About four minutes, most of them the download.
 """
 
 import argparse
-import csv
 import os
 import runpy
 import subprocess
@@ -16,6 +15,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from shadowmetric.training.files import write_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 PHOTOS = 20  # of each product
@@ -60,10 +61,7 @@ def main() -> None:
             elif command.startswith("shadowmetric"):
                 rows.append(timed(said, command, clone, environment))
     if choice.csv is not None:
-        with choice.csv.open("w", encoding="utf-8", newline="") as file:
-            table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-            table.writeheader()
-            table.writerows(rows)
+        write_rows(choice.csv, rows)
 
 
 if __name__ == "__main__":

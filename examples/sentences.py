@@ -15,7 +15,6 @@ are wishes and things that no training has seen: what is to be learnt is to look
 """
 
 import argparse
-import csv
 import os
 import random
 import tempfile
@@ -38,6 +37,7 @@ from transformers.utils import logging
 import shadowmetric as sm
 from shadowmetric.batches.meter import peak_extra_bytes
 from shadowmetric.integrations.sentence_transformers import SentenceLoss
+from shadowmetric.training.files import write_rows
 
 TRAINING_WISHES = {
     "cancel": [
@@ -297,10 +297,7 @@ def main() -> None:
     logging.disable_progress_bar()
     rows = memory_rows() if choice.memory else score_rows(choice.steps, choice.seeds)
     if choice.csv is not None:
-        with choice.csv.open("w", encoding="utf-8", newline="") as file:
-            table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-            table.writeheader()
-            table.writerows(rows)
+        write_rows(choice.csv, rows)
 
 
 if __name__ == "__main__":

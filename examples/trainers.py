@@ -10,7 +10,6 @@ embedding, which changes no gradient.
 """
 
 import argparse
-import csv
 import logging
 import os
 import tempfile
@@ -38,6 +37,7 @@ from shadowmetric.integrations.lightning import MetricModule
 from shadowmetric.integrations.pytorch_metric_learning import InPML
 from shadowmetric.integrations.transformers import MetricModel
 from shadowmetric.integrations.transformers_trainer import MetricTrainer
+from shadowmetric.training.files import write_rows
 
 BATCH, PER_CLASS, RATE, MICRO_BATCH = 60, 6, 1e-2, 16
 DIGITS = open_dataset("digits")
@@ -171,10 +171,7 @@ def main(arguments: list[str] | None = None) -> list[dict[str, Any]]:
             line = "{:8.1f} {:6.1f}   {:6.1f} {:6.1f}".format(*figures)
             print(f"{f'{trainer}: {loss}, seed {seed}':72s} {line}", flush=True)
     if choice.csv is not None:
-        with choice.csv.open("w", encoding="utf-8", newline="") as file:
-            table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-            table.writeheader()
-            table.writerows(rows)
+        write_rows(choice.csv, rows)
     return rows
 
 

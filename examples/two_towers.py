@@ -13,7 +13,6 @@ printed was measured on those of the test part.
 """
 
 import argparse
-import csv
 import time
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from torch import Tensor, nn
 
 import shadowmetric as sm
 from shadowmetric.data.catalogue import open_dataset
+from shadowmetric.training.files import read_rows, write_rows
 
 WORDS = """
 zero one two three four five six seven eight nine ten
@@ -186,12 +186,9 @@ def main() -> None:
     for what in before:
         print(f"{what:36s}{int(what[-1]) / NUMBERS:6.0%}  {before[what]:6.1%}  {after[what]:6.1%}")
     if given.csv is not None:
-        new = not given.csv.exists()
-        with given.csv.open("a", encoding="utf-8", newline="") as file:
-            table = csv.writer(file, lineterminator="\n")
-            if new:
-                table.writerow(("loss", "seed", "steps", "figure", "before", "after"))
-            table.writerows((given.loss, given.seed, given.steps, what, before[what], after[what]) for what in before)
+        told = {"loss": given.loss, "seed": given.seed, "steps": given.steps}
+        rows = [told | {"figure": what, "before": before[what], "after": after[what]} for what in before]
+        write_rows(given.csv, [*(read_rows(given.csv) if given.csv.exists() else []), *rows])
 
 
 if __name__ == "__main__":

@@ -5,7 +5,9 @@
 
 import os
 
+import pytest
 import torch
+from browser_pages import browser as browser
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -19,3 +21,12 @@ settings.register_profile(
 settings.load_profile("shadowmetric")
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def one_thread():
+    """Compute with one thread: for tests that start processes, or that ask for the same bits."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -5,7 +5,6 @@ A browser opens the pages from their folder, as a reader without a server would.
 
 import importlib.util
 import re
-import shutil
 import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,14 +12,12 @@ from urllib.parse import unquote
 
 import pytest
 import torch
+from browser_pages import OpenedPage, needs_chromium
 
 import shadowmetric
 from shadowmetric.experiments.memory_page import loss_of, sizes_of
 
 ROOT = Path(__file__).parent.parent
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine to open pages with")
 
 
 def module_of(file: str):
@@ -37,35 +34,12 @@ def site(tmp_path_factory):
     return out
 
 
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, "--disable-sync"])
-        yield found
-        found.close()
-
-
-class Opened:
-    """A page, and everything that it said or asked for."""
-
-    def __init__(self, browser, file, **more):
-        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **more})
-        self.page = self.context.new_page()
-        self.said, self.asked = [], []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.goto(file.as_uri())
-
-
 @pytest.fixture
 def opened(browser, site):
     pages = []
 
     def one(name, **more):
-        pages.append(Opened(browser, site / name, **more))
+        pages.append(OpenedPage(browser, (site / name).as_uri(), **more))
         return pages[-1]
 
     yield one
@@ -130,10 +104,7 @@ def test_files_of_the_repository_are_pages_of_the_site(site):
 
 def test_the_api_page_has_every_public_name(site):
     ids = Addresses((site / "api.html").read_text(encoding="utf-8")).ids
-    names = {name for name in vars(shadowmetric) if re.match(r"[A-Za-z]", name)}
-    public = {name for name in names if not hasattr(getattr(shadowmetric, name), "__path__")}
-    rooms = {"checks", "types", "mistakes"}
-    assert {name for name in public - rooms if f"shadowmetric.{name}" not in ids} == set()
+    assert {name for name in shadowmetric.__all__ if f"shadowmetric.{name}" not in ids} == set()
 
 
 def test_parameters_of_a_docstring_become_a_list():

@@ -21,18 +21,12 @@ from shadowmetric.training.run import Run
 from shadowmetric.training.settings import TrainSettings, check_settings
 from shadowmetric.training.setup import loss_for
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 CLASSES, DIM = 4, 6
 REFUSED = {"RankedListLoss", "ManifoldLoss", "GenericPairLoss", "SelfSupervisedLoss", "VICRegLoss"}
 NAMES = [name for name, kind in vars(losses).items() if inspect.isclass(kind) and name.endswith("Loss")]
 SETTINGS = TrainSettings(device="cpu", epochs=1, batches=4, batch=20, per_class=2, patience=0, validation=0.0)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def built(name, **changes):

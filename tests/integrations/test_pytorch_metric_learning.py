@@ -12,15 +12,9 @@ import shadowmetric as sm
 from shadowmetric.data.catalogue import open_dataset
 from shadowmetric.integrations.pytorch_metric_learning import InPML, MinerInPML
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 DIM = 6
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def batch(seed=0, rows=24, dtype=torch.float64):

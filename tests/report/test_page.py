@@ -2,9 +2,9 @@
 
 import html
 import re
-import shutil
 
 import pytest
+from browser_pages import OpenedPage, needs_chromium
 from report_runs import FEW, NASTY, quick_comparison, quick_settings, write_memory, write_pictures
 
 from shadowmetric.experiments.tables import Table
@@ -12,9 +12,7 @@ from shadowmetric.report.charts import MemoryBar
 from shadowmetric.report.making import write_report
 from shadowmetric.report.page import BUDGET
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine to open pages with")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+pytestmark = needs_chromium
 EVIL = "<img src=x onerror=alert(3)>"
 
 
@@ -32,28 +30,11 @@ def report(tmp_path_factory):
     return out
 
 
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, "--disable-sync"])
-        yield found
-        found.close()
-
-
-class Opened:
-    """A page, and everything that it said or asked for."""
+class Opened(OpenedPage):
+    """A report."""
 
     def __init__(self, browser, file, **more):
-        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **more})
-        self.page = self.context.new_page()
-        self.said, self.asked, self.dialogs = [], [], []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.on("dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))
-        self.page.goto(file.as_uri())
+        super().__init__(browser, file.as_uri(), **more)
         if more.get("java_script_enabled", True):
             self.page.wait_for_selector("html[data-ready=true]", timeout=120_000)
 

@@ -20,6 +20,8 @@ from shadowmetric.training.settings import TrainSettings
 from shadowmetric.training.show import Silent
 from shadowmetric.training.trained import trained_embedder
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 QUICK = TrainSettings(device="cpu", epochs=2, batches=5, batch=20, per_class=2, patience=0, augment="shift")
 FILES = {"settings.yaml", "replay.txt", "journal.jsonl", "best.safetensors", "last", "scores.json"}
 FIGURES = {"recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "silhouette"}
@@ -28,14 +30,6 @@ FIGURES |= {"macro_f1", "accuracy", "nmi", "convergence_epoch"}
 
 def quick(**changes):
     return TrainSettings(**(vars(QUICK) | changes))
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 class Watching(Silent):

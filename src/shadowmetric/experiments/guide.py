@@ -5,7 +5,6 @@
 Shares are in per cent, mean ± spread of the seeds where there are several. Memory: the records, a few megabytes.
 """
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from shadowmetric.experiments.beside import NONE, WORDS, caption, difference, me
 from shadowmetric.experiments.differences import WAYS
 from shadowmetric.experiments.records import Record
 from shadowmetric.experiments.tables import Table
+from shadowmetric.training.files import read_rows
 
 MIDDLE = "as it is"
 CONTENDERS = {"plain": "plain", "cached": "`cached_backward`", "pml": "plain, pytorch-metric-learning's loss"}
@@ -31,32 +31,26 @@ CHANGES = {"miner=batch_hard": "batch-hard mining", "freeze_batch_norm=False": "
 def guide_tables(results: Path, records: dict[str, Record]) -> list[Table]:
     """Return every table of the page, in its order; results: the folder, records: what results/small holds."""
     return [
-        losses_table(rows_of(results / "fashion-mnist.csv"), rows_of(results / "fashion-mnist-classes.csv")),
+        losses_table(read_rows(results / "fashion-mnist.csv"), read_rows(results / "fashion-mnist-classes.csv")),
         photographs_table(records["cub200"]),
         miners_table(records),
         recipe_table(
             "Batch, rate, miner: from scratch",
             "recipe-scratch.csv",
-            rows_of(results / "recipe-scratch.csv"),
+            read_rows(results / "recipe-scratch.csv"),
             "Fashion-MNIST, small_cnn, 60,000 images seen. The middle: AdamW, rate 0.002, batch 64 with 4 per class, "
             "no augmentation, semi-hard mining",
         ),
         recipe_table(
             "Batch, rate, batch normalisation: from pretrained weights",
             "recipe-pretrained.csv",
-            rows_of(results / "recipe-pretrained.csv"),
+            read_rows(results / "recipe-pretrained.csv"),
             "CUB-200 at 64 pixels, EfficientNet-Lite0, 4,000 images seen. The middle: AdamW, rate 0.0001, head 0.001, "
             "batch 64 with 4 per class, random crops, batch normalisation frozen",
         ),
-        step_table(rows_of(results / "step.csv")),
-        peers_table(rows_of(results / "bench-peers.csv")),
+        step_table(read_rows(results / "step.csv")),
+        peers_table(read_rows(results / "bench-peers.csv")),
     ]
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a CSV file."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def over_seeds(rows: Sequence[dict[str, str]], name: str, figure: str) -> str:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from shadowmetric.experiments.guide import peers_table, rows_of, step_table
+from shadowmetric.experiments.guide import peers_table, step_table
 from shadowmetric.experiments.integration_tables import (
     compared_table,
     first_steps_table,
@@ -23,6 +23,7 @@ from shadowmetric.experiments.integration_tables import (
 )
 from shadowmetric.experiments.serving_tables import device_table, load_table, parity_table, search_table
 from shadowmetric.experiments.tables import Table, plain_table
+from shadowmetric.training.files import read_rows
 
 Rows = list[dict[str, str]]
 NONE = ""
@@ -36,7 +37,7 @@ def measured_tables(results: Path) -> dict[str, dict[str, Table]]:
     """Return the tables of each page, by their marks; results: the folder."""
 
     def rows(name: str) -> Rows:
-        return rows_of(results / name)
+        return read_rows(results / name)
 
     trainers = rows("trainers.csv")
     return {

@@ -13,13 +13,13 @@ from shadowmetric.experiments.beside import TITLES, difference, measured, said_d
 from shadowmetric.experiments.catalogue import STUDIES
 from shadowmetric.experiments.claims import CLAIMS
 from shadowmetric.experiments.differences import WAYS
-from shadowmetric.experiments.guide import guide_tables, rows_of
+from shadowmetric.experiments.guide import guide_tables
 from shadowmetric.experiments.judges import FAILS, HOLDS, ONLY_IF, UNTESTABLE, Verdict
 from shadowmetric.experiments.measured_tables import measured_tables
 from shadowmetric.experiments.quoted import quoted
 from shadowmetric.experiments.records import Record, read_record
 from shadowmetric.experiments.tables import Table, as_markdown, plain
-from shadowmetric.training.files import write_text
+from shadowmetric.training.files import read_rows, write_text
 
 SCALE = "small"
 MARKS = "<!-- made by `make results`: begin {0} -->", "<!-- made by `make results`: end {0} -->"
@@ -150,7 +150,7 @@ def pages(root: Path) -> dict[Path, str]:
         for study in STUDIES.values()
         if study.picture is not None and study.name in records
     }
-    drawn["docs/pictures/sizes.svg"] = sizes_picture.picture(rows_of(results / "bench-sizes.csv"))
+    drawn["docs/pictures/sizes.svg"] = sizes_picture.picture(read_rows(results / "bench-sizes.csv"))
     tables: dict[str, dict[str, list[Table]]] = {
         "README.md": {"paper": [headline_table(records), short_ways_table(records)]},
         "docs/choosing.md": {"guide": guide_tables(results, records)},

@@ -8,12 +8,13 @@ say, before and after. It needs Debian's package wrk, and asks a server on this 
 """
 
 import argparse
-import csv
 import re
 import subprocess
 import tempfile
 import urllib.request
 from pathlib import Path
+
+from shadowmetric.training.files import write_rows
 
 SECONDS = 30
 SCRIPT = """
@@ -79,10 +80,7 @@ def main() -> None:
         rows.append(loaded(choice.picture, choice.port, connections, choice.neighbours, choice.seconds))
         print(", ".join(f"{name} {value:.1f}" for name, value in rows[-1].items()), flush=True)
     if choice.csv is not None:
-        with choice.csv.open("w", encoding="utf-8", newline="") as file:
-            table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-            table.writeheader()
-            table.writerows(rows)
+        write_rows(choice.csv, rows)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,14 @@
 """The page in a browser: upload, filter, search on, go back; with the keyboard alone, and on a phone's width."""
 
 import re
-import shutil
 
 import pytest
+from browser_pages import OpenedPage, needs_chromium
 from PIL import Image
 
 from shadowmetric.serving.server.settings import ServeSettings
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine to open pages with")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+pytestmark = needs_chromium
 EVIL = "<img src=x onerror=alert(1)>"
 
 
@@ -28,34 +26,17 @@ def server(made, tmp_path_factory):
         yield app, address
 
 
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, "--disable-sync"])
-        yield found
-        found.close()
-
-
 @pytest.fixture
 def photo(tmp_path, made, red):
     (tmp_path / "my_photo.png").write_bytes(red)
     return tmp_path / "my_photo.png"
 
 
-class Opened:
-    """A page, and everything that it said or asked for."""
+class Opened(OpenedPage):
+    """The page of a server."""
 
     def __init__(self, browser, address, **more):
-        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **more})
-        self.page = self.context.new_page()
-        self.said, self.asked, self.dialogs = [], [], []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.on("dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))
-        self.page.goto(address)
+        super().__init__(browser, address, **more)
         self.page.wait_for_selector("html[data-ready=true]")
 
     def upload(self, file):

@@ -1,0 +1,35 @@
+"""Pages in a headless browser, for every test that looks at one: what they say, what they ask for."""
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine to open pages with")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, "--disable-sync"])
+        yield found
+        found.close()
+
+
+class OpenedPage:
+    """A page, and everything that it said or asked for."""
+
+    def __init__(self, browser: Any, address: str, **more: Any):
+        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **more})
+        self.page = self.context.new_page()
+        self.said, self.asked, self.dialogs = [], [], []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))
+        self.page.goto(address)
