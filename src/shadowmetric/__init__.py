@@ -13,36 +13,82 @@ embedder, images = torch.nn.Linear(20, 8), torch.randn(40, 20)
 sm.cached_backward(embedder, images, labels, loss, micro_batch=16)  # nor the activations of a whole batch
 ```
 
-Losses, miners and measures need torch alone; nothing else is imported here.
+Losses, miners and measures need torch alone. Names are imported when the first of them is asked for: torch takes
+seconds, in which a command must answer Ctrl-C, and `shadowmetric --help` needs none of it.
 """
 
-from shadowmetric.batches import CrossBatchMemory as CrossBatchMemory
-from shadowmetric.batches import GatheredLoss as GatheredLoss
-from shadowmetric.batches import TwoTowerLoss as TwoTowerLoss
-from shadowmetric.batches import cached_backward as cached_backward
-from shadowmetric.batches import cached_rows as cached_rows
-from shadowmetric.evaluation import Scores as Scores
-from shadowmetric.evaluation import convergence_epoch as convergence_epoch
-from shadowmetric.evaluation import evaluate as evaluate
-from shadowmetric.losses import AngularLoss as AngularLoss
-from shadowmetric.losses import AngularTripletLoss as AngularTripletLoss
-from shadowmetric.losses import ArcFaceLoss as ArcFaceLoss
-from shadowmetric.losses import ContrastiveLoss as ContrastiveLoss
-from shadowmetric.losses import LiftedStructureLoss as LiftedStructureLoss
-from shadowmetric.losses import MultiSimilarityLoss as MultiSimilarityLoss
-from shadowmetric.losses import NPairLoss as NPairLoss
-from shadowmetric.losses import RankedListLoss as RankedListLoss
-from shadowmetric.losses import ShadowLoss as ShadowLoss
-from shadowmetric.losses import SoftMarginTripletLoss as SoftMarginTripletLoss
-from shadowmetric.losses import SoftTripleLoss as SoftTripleLoss
-from shadowmetric.losses import TripletLoss as TripletLoss
-from shadowmetric.losses import equivalent_margins as equivalent_margins
-from shadowmetric.losses import shadow_loss as shadow_loss
-from shadowmetric.losses import shadow_loss_rows as shadow_loss_rows
-from shadowmetric.mining import AllMiner as AllMiner
-from shadowmetric.mining import BatchHardMiner as BatchHardMiner
-from shadowmetric.mining import HardMiner as HardMiner
-from shadowmetric.mining import SemiHardMiner as SemiHardMiner
-from shadowmetric.types import Triplets as Triplets
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shadowmetric.batches import CrossBatchMemory, GatheredLoss, TwoTowerLoss, cached_backward, cached_rows
+    from shadowmetric.evaluation import Scores, convergence_epoch, evaluate
+    from shadowmetric.losses import (
+        AngularLoss,
+        AngularTripletLoss,
+        ArcFaceLoss,
+        ContrastiveLoss,
+        LiftedStructureLoss,
+        MultiSimilarityLoss,
+        NPairLoss,
+        RankedListLoss,
+        ShadowLoss,
+        SoftMarginTripletLoss,
+        SoftTripleLoss,
+        TripletLoss,
+        equivalent_margins,
+        shadow_loss,
+        shadow_loss_rows,
+    )
+    from shadowmetric.mining import AllMiner, BatchHardMiner, HardMiner, SemiHardMiner
+    from shadowmetric.types import Triplets
 
 __version__ = "0.1.0"
+__all__ = [
+    "AllMiner",
+    "AngularLoss",
+    "AngularTripletLoss",
+    "ArcFaceLoss",
+    "BatchHardMiner",
+    "ContrastiveLoss",
+    "CrossBatchMemory",
+    "GatheredLoss",
+    "HardMiner",
+    "LiftedStructureLoss",
+    "MultiSimilarityLoss",
+    "NPairLoss",
+    "RankedListLoss",
+    "Scores",
+    "SemiHardMiner",
+    "ShadowLoss",
+    "SoftMarginTripletLoss",
+    "SoftTripleLoss",
+    "TripletLoss",
+    "Triplets",
+    "TwoTowerLoss",
+    "cached_backward",
+    "cached_rows",
+    "convergence_epoch",
+    "equivalent_margins",
+    "evaluate",
+    "shadow_loss",
+    "shadow_loss_rows",
+]
+ROOMS = ("batches", "evaluation", "losses", "mining", "ops", "types")  # that names are looked for in
+
+
+if not TYPE_CHECKING:  # which has them above
+
+    def __getattr__(name: str):
+        """Return a public name, or a room that holds some."""
+        if name in ROOMS:
+            return importlib.import_module(f"{__name__}.{name}")
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        rooms = (importlib.import_module(f"{__name__}.{room}") for room in ROOMS)
+        globals()[name] = found = next(getattr(room, name) for room in rooms if hasattr(room, name))
+        return found
+
+    def __dir__() -> list[str]:
+        """Return what can be asked for."""
+        return sorted({*globals(), *__all__, *ROOMS})

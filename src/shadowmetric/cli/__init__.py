@@ -1,46 +1,89 @@
 """The `shadowmetric` command: one file per sub-command, which parses, calls the library and prints.
 
-What a user got wrong is one sentence on standard error and exit code 2; a traceback is our mistake.
+What a user got wrong is one sentence on standard error and exit code 2; a traceback is our mistake. Libraries are
+imported when `main` runs, since torch takes seconds in which people press Ctrl-C.
 """
 
+import contextlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 
 
 def main(tokens: Sequence[str] | None = None) -> None:
-    """Run the command with these words, or those of the command line."""
-    from cyclopts import CycloptsError
+    """Run the command with these words, or those of the command line; Ctrl-C is heard from the first import on."""
+    with remembered_interrupts() as pressed:
+        try:
+            run(sys.argv[1:] if tokens is None else tokens)
+        except (Exception, KeyboardInterrupt) as wrong:
+            sys.exit(exit_code(wrong, bool(pressed)))
 
+
+def run(tokens: Sequence[str]) -> None:
+    """Parse the words and do what they say."""
     from shadowmetric.cli.config import without_config
+
+    words, config = without_config(tokens)
+    command_line(config)(words, exit_on_error=False, print_error=False)
+
+
+def exit_code(wrong: BaseException, pressed: bool) -> int:
+    """Say in one sentence how a command ended early, and return its exit code; pressed: after a Ctrl-C."""
     from shadowmetric.mistakes import Interrupted, Mistake, Stopped
 
-    try:
-        words, config = without_config(sys.argv[1:] if tokens is None else tokens)
-        command_line(config)(words, exit_on_error=False, print_error=False)
-    except (Mistake, CycloptsError) as mistake:
-        print(f"{who()}{one_line(str(mistake))}", file=sys.stderr)
-        sys.exit(2)
-    except Stopped as stopped:
-        print(f"{who()}Stopped: {one_line(str(stopped))}", file=sys.stderr)
-        sys.exit(1)
-    except Interrupted as saved:
+    if isinstance(wrong, Interrupted):
         if os.environ.get("RANK", "0") == "0":
             several = os.environ.get("WORLD_SIZE", "1")
             how = "" if several == "1" else f", started with {several} processes as before"
-            print(f"Stopped and saved. Go on with{how}:\n{saved}", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:  # whoever read has seen enough
+            print(f"Stopped and saved. Go on with{how}:\n{wrong}", file=sys.stderr)
+        return 130
+    if pressed or isinstance(wrong, KeyboardInterrupt):
+        print("Stopped.", file=sys.stderr)
+        return 130
+    from cyclopts import CycloptsError
+
+    if isinstance(wrong, (Mistake, CycloptsError)):
+        print(f"{who()}{one_line(str(wrong))}", file=sys.stderr)
+        return 2
+    if isinstance(wrong, Stopped):
+        print(f"{who()}Stopped: {one_line(str(wrong))}", file=sys.stderr)
+        return 1
+    if isinstance(wrong, BrokenPipeError):  # whoever read has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except OSError as wrong:  # a full disk, a folder that may not be written to
+        return 0
+    if isinstance(wrong, OSError):  # a full disk, a folder that may not be written to
         named = "" if wrong.filename is None else f"{wrong.filename}: "
         print(f"{who()}{one_line(named + (wrong.strerror or str(wrong)))}.", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        print("Stopped.", file=sys.stderr)
-        sys.exit(130)
+        return 1
+    raise wrong
+
+
+@contextlib.contextmanager
+def remembered_interrupts() -> Iterator[list[int]]:
+    """Yield a list that each Ctrl-C enters: C code that is being loaded makes another error of it."""
+    pressed: list[int] = []
+
+    def press(number: int, frame: FrameType | None) -> None:
+        pressed.append(number)
+        signal.default_int_handler(number, frame)
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not in_main_thread():
+        yield pressed
+        return
+    signal.signal(signal.SIGINT, press)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def in_main_thread() -> bool:
+    """Return whether this thread may say what a signal does."""
+    return threading.current_thread() is threading.main_thread()
 
 
 def one_line(sentence: str) -> str:
