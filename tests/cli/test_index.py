@@ -65,6 +65,32 @@ def test_the_index_has_the_whole_name_of_its_folder(capsys, model, tmp_path):
     assert sorted(file.name for file in tmp_path.glob("*.shadowmx")) == ["photos.2024.shadowmx", "photos.2025.shadowmx"]
 
 
+def test_the_index_of_another_folder_of_that_name_is_not_replaced_unless_it_is_named(capsys, model, tmp_path):
+    write_folder(tmp_path / "other" / "photos", ("ant",), 2)
+    run(capsys, "run", "photos")
+    before = (tmp_path / "photos.shadowmx").read_bytes()
+    said = run(capsys, "run", "other/photos", code=2).err
+    assert said == (
+        f"photos.shadowmx is the index of {tmp_path / 'photos'}, and would become that of "
+        f"{tmp_path / 'other' / 'photos'}; name another file by --out, or replace this one by --out photos.shadowmx.\n"
+    )
+    assert (tmp_path / "photos.shadowmx").read_bytes() == before
+    assert "2 pictures: 2 added" in run(capsys, "run", "other/photos", "--out", "others.shadowmx").out
+    assert "2 pictures: " in run(capsys, "run", "other/photos", "--out", "photos.shadowmx").out
+
+
+def test_a_folder_that_moved_with_its_index_and_a_table_that_grew_are_renewed(capsys, model, tmp_path):
+    run(capsys, "run", "photos")
+    os.renames(tmp_path / "photos", tmp_path / "new" / "photos")
+    assert "12 unchanged; 0 embedded" in run(capsys, "run", "new/photos").out
+    table = tmp_path / "new" / "some.csv"
+    table.write_text("path\nphotos/ant/0.png\n")
+    run(capsys, "run", "new/some.csv")
+    write_picture(tmp_path / "more.png", 7)
+    table.write_text("path\nphotos/ant/0.png\n../more.png\n")
+    assert "2 pictures" in run(capsys, "run", "new/some.csv").out
+
+
 def test_a_table_is_indexed(capsys, model, tmp_path):
     (tmp_path / "some.csv").write_text("path,label\nphotos/ant/0.png,x\nphotos/bee/0.png,y\n")
     assert "2 pictures: 2 added" in run(capsys, "run", "some.csv").out

@@ -51,7 +51,8 @@ def index(
     pictures
         A folder, whose first folders are the classes; or a table with the columns path and, if there is one, label.
     out
-        The index. Default: the name of the folder or table, with .shadowmx, here.
+        The index. Default: the name of the folder or table, with .shadowmx, here; if that is the index of another
+        folder, it is refused.
     to
         Write into a vector store instead: qdrant://HOST/COLLECTION or postgresql://HOST/DATABASE?table=NAME.
     approximate
@@ -61,6 +62,7 @@ def index(
         Pictures that are embedded at once.
     """
     from shadowmetric.evaluation.progress import Bar
+    from shadowmetric.serving.indexing import check_same_folder
     from shadowmetric.serving.listing import list_pictures
     from shadowmetric.serving.model import open_model
 
@@ -75,6 +77,8 @@ def index(
             if to is not None:
                 say = filled(model, listing, to, batch, bar)
             else:
+                if out is None:
+                    check_same_folder(default_out(pictures), listing)
                 say = indexed(model, listing, out or default_out(pictures), approximate, batch, bar)
     except KeyboardInterrupt:
         raise Interrupted(again(run, pictures, out, to, approximate, batch)) from None

@@ -13,6 +13,7 @@ Pictures that cannot be read are named and left out, and tried again by the next
 Memory: (pictures, dim) float16, under a kilobyte a picture for paths and sums, and what `embedding.py` says.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -157,6 +158,25 @@ def read_old(out: Path) -> tuple[About, Contents]:
     except Mistake as wrong:
         reason = str(wrong).partition(";")[0]
         raise Mistake(f"{reason}; it cannot be renewed: remove it, or name another --out.") from None
+
+
+def check_same_folder(out: Path, listing: Listing) -> None:
+    """Refuse to renew an index of another folder, of whose pictures none is listed. It costs to open the index.
+
+    A folder that is gone has moved, if its paths are listed below another.
+    """
+    if not out.exists():
+        return
+    old, contents = read_old(out)
+    if old.root == str(listing.root):
+        return
+    before, now = (old.root, listing.root) if os.path.isdir(old.root) else ("", "")
+    places = {os.path.join(now, one.path) for one in listing.pictures}
+    if not any(os.path.join(before, path) in places for path in contents.paths):
+        raise Mistake(
+            f"{out} is the index of {old.root}, and would become that of {listing.root}; name another file by --out, "
+            f"or replace this one by --out {out}."
+        )
 
 
 def what_is_known(about: About, out: Path) -> tuple[Known, Before, list[str]]:
