@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from shadowmetric.experiments.guide import peers_table, step_table
+from shadowmetric.experiments.guide import losses_table, peers_table, step_table
 from shadowmetric.experiments.integration_tables import (
     compared_table,
     first_steps_table,
@@ -45,6 +45,7 @@ def measured_tables(results: Path) -> dict[str, dict[str, Table]]:
         "docs/measured.md": {
             "step": untitled(step_table(rows("step.csv"))),
             "evaluation": evaluation_table(rows("bench-evaluation.csv") + rows("bench-evaluation-200k.csv")),
+            "training": untitled(losses_table(rows("fashion-mnist.csv"), rows("fashion-mnist-classes.csv"))),
         },
         "docs/pytorch-metric-learning.md": {
             "trainers": trainers_table(trainers, "pytorch-metric-learning"),
@@ -76,9 +77,10 @@ def untitled(table: Table) -> Table:
 def spanned(values: Iterable[float], said: Callable[[float], str]) -> str:
     """Return the range of some values in words, or the one value."""
     words = [said(value) for value in sorted(values)]
-    if not words:
-        return NONE
-    return words[0] if words[0] == words[-1] else f"{words[0]} to {words[-1]}"
+    if not words or words[0] == words[-1]:
+        return words[0] if words else NONE
+    number = words[0].rstrip("×GMBms ")  # said without its unit if the last has the same
+    return f"{number if words[-1].endswith(words[0].removeprefix(number)) else words[0]} to {words[-1]}"
 
 
 def said_time(milliseconds: float) -> str:
