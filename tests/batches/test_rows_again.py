@@ -256,6 +256,8 @@ def test_what_can_not_be_cut_and_a_wrapped_embedder_are_refused_in_a_sentence(mo
         sm.cached_rows(embedder, images, 0)
     with pytest.raises(ValueError, match="there are 3 images and 26 rows of another part"):
         sm.cached_rows(embedder, {"one": images, "other": images[:3]}, 8)
+    with pytest.raises(ValueError, match="a part of the images is True, which has no row for each image; leave it out"):
+        sm.cached_rows(embedder, {"flag": True, "images": images}, 8)
     with pytest.raises(ValueError, match="there are no images"):
         sm.cached_rows(embedder, {}, 8)
     with pytest.raises(ValueError, match="the images want a gradient"):

@@ -189,6 +189,8 @@ def pieces_of(images: Any, count: int, micro_batch: int, counted: str = "labels"
     if isinstance(micro_batch, bool) or not isinstance(micro_batch, SupportsIndex) or micro_batch < 1:  # numpy's too
         raise ValueError(f"micro_batch is {micro_batch!r}; it must be a number of images, such as 32.")
     for part in parts_of(images):
+        if not hasattr(part, "__len__"):
+            raise ValueError(f"a part of the images is {part!r}, which has no row for each image; leave it out.")
         if len(part) != count:
             hint = " A list of single images must be stacked first." if isinstance(images, list) else ""
             raise ValueError(f"there are {len(part)} images and {count} {counted}; give one for each image.{hint}")

@@ -62,7 +62,7 @@ def cached_rows(embedder: nn.Module, images: Any, micro_batch: int = 32) -> Embe
     parts = parts_of(images)
     if not parts:
         raise ValueError("there are no images; give a tensor, or a mapping or sequence of tensors.")
-    count = len(parts[0])
+    count = next((len(part) for part in parts if hasattr(part, "__len__")), 0)
     pieces = pieces_of(images, count, micro_batch, "rows of another part")
     if uses_batch_statistics(embedder) and count > micro_batch:
         warnings.warn(BATCH_NORM_CHANGES.format(micro_batch) + ".", stacklevel=2)
