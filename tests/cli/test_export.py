@@ -55,6 +55,25 @@ def test_a_refusal_shows_the_table_and_ends_with_1(capsys, digits_run, tmp_path)
     assert "model-int8.onnx" in run(capsys, *words).out
 
 
+@pytest.mark.parametrize(("words", "option"), [(["--out"], "--out"), (["--pictures", ".", "--bundle"], "--bundle")])
+def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(
+    capsys, digits_run, tmp_path, monkeypatch, words, option
+):
+    monkeypatch.setattr("shadowmetric.training.trained.trained_embedder", lambda run: 1 / 0)
+    (tmp_path / "file").touch()
+    said = run(capsys, digits_run.folder, *words, "file/new/place", code=2).err
+    assert said.startswith("the folder file/new")
+    assert "cannot be written to (Not a directory); name another" in said
+    assert option in said
+    assert said.count("\n") == 1
+
+
+def test_a_file_in_place_of_a_run_is_named(capsys, tmp_path):
+    (tmp_path / "model.onnx").touch()
+    said = run(capsys, "model.onnx", code=2).err
+    assert said == "model.onnx is a file; give the folder of a run, which `shadowmetric train` wrote.\n"
+
+
 def test_json_is_all_that_is_printed(capsys, digits_run):
     said = run(capsys, digits_run.folder, "--out", "models", "--images", 20, "--no-int8", "--json")
     found = json.loads(said.out)

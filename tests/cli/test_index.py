@@ -144,7 +144,6 @@ def test_the_command_that_goes_on_has_every_option(capsys, monkeypatch):
         (["run"], "give a run and a folder: `shadowmetric index RUN FOLDER`."),
         (["none", "photos"], "none is not there; give the folder of a run"),
         (["photos", "photos"], "photos holds no run: there is no settings.yaml in it."),
-        (["photos/ant/0.png", "photos"], "0.png/settings.yaml cannot be read"),
         (["run", "none"], "none is not there; give a folder of pictures, or a table"),
         (["run", "empty"], "empty has no pictures; known endings are .jpg"),
         (["run", "photos/ant/0.png"], "0.png is no CSV file in UTF-8"),
@@ -154,6 +153,7 @@ def test_the_command_that_goes_on_has_every_option(capsys, monkeypatch):
             ["run", "photos", "--out", "empty"],
             "--out 'empty' is a folder; name a file, such as 'empty/index.shadowmx'.",
         ),
+        (["photos/ant/0.png", "photos"], "photos/ant/0.png is a file; give the folder of a run, which"),
         (["run", "photos", "--out", "qdrant://h/c"], "--out is a file; write into a vector store by --to"),
         (["run", "photos", "--to", "x.shadowmx"], "; give an address that begins with qdrant://"),
         (["run", "photos", "--to", "qdrant://h/c", "--out", "x"], "leave --out and --approximate"),
@@ -205,6 +205,12 @@ def test_two_at_once_are_refused(capsys, model, tmp_path):
     with FileLock(tmp_path / ".photos.shadowmx.lock"):
         said = run(capsys, "run", "photos", code=2).err
     assert said == "another process is indexing into photos.shadowmx; wait for it, or name another --out.\n"
+
+
+def test_a_place_that_cannot_be_written_to_is_no_lock_of_another(capsys, model):
+    said = run(capsys, "run", "photos", "--out", "/proc/x.shadowmx", code=2).err
+    assert said.startswith("the folder /proc cannot be written to (")
+    assert said.endswith("; name another --out.\n")
 
 
 def test_a_missing_faiss_is_named(capsys, model, monkeypatch):

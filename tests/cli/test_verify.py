@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -53,6 +54,31 @@ def test_a_picture_is_the_same_as_itself(capsys):
     assert "602 test images of 10 classes of digits." in said
 
 
+def test_a_run_that_may_be_read_only_is_answered_for(capsys, monkeypatch):
+    before = run(capsys, "run", "0.png", "1.png", "--json").out
+    Path("run", "calibration.json").unlink()
+
+    def denied(*_):
+        raise PermissionError(13, "Permission denied", "run/.calibration.json.0123")
+
+    monkeypatch.setattr(calibration, "write_json", denied)
+    said = run(capsys, "run", "0.png", "1.png", "--json")
+    assert said.out == before
+    assert said.err == (
+        "run/calibration.json cannot be written (Permission denied), so the next call measures again.\n"
+    )
+
+
+@pytest.mark.parametrize("file", ["0.png", "run/model.onnx"])
+def test_a_file_in_place_of_a_run_is_named(capsys, file):
+    Path("run", "model.onnx").touch()
+    said = run(capsys, file, "0.png", "1.png", code=2).err
+    assert said == (
+        f"{file} is a file; give the folder of a run, which `shadowmetric train` wrote; the threshold is measured on "
+        "its test images.\n"
+    )
+
+
 def test_words_and_json_say_the_same(capsys):
     found = json.loads(run(capsys, "run", "0.png", "1.png", "--json", "--rate", "0.05").out)
     assert found.keys() == {
@@ -95,9 +121,8 @@ def test_a_low_rate_asks_for_more(capsys):
         ([], "give a run and two pictures: `shadowmetric verify RUN PICTURE PICTURE`."),
         (["run", "0.png"], "give a run and two pictures: `shadowmetric verify RUN PICTURE PICTURE`."),
         (["none", "0.png", "1.png"], "none is not there; give the folder of a run"),
-        (["0.png", "0.png", "1.png"], "0.png/settings.yaml cannot be read"),
         (["run", "0.png", "none.png"], "none.png is not there."),
-        (["run", "run", "0.png"], "run cannot be read as a picture"),
+        (["run", "run", "0.png"], "run is a folder; name a picture."),
         (["run", "0.png", "1.png", "--rate", "0"], "--rate is 0; it is a share"),
         (["run", "0.png", "1.png", "--rate", "1.5"], "--rate is 1.5; it is a share"),
         (["run", "0.png", "1.png", "--rate", "nan"], "--rate is nan; it is a share"),

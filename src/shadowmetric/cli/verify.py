@@ -1,12 +1,14 @@
 """`shadowmetric verify`: do two pictures show the same?"""
 
 import json as as_json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from shadowmetric.cli import one_line
 from shadowmetric.mistakes import Mistake
 
 USAGE = "Usage: shadowmetric verify RUN PICTURE PICTURE [OPTIONS]"
@@ -31,7 +33,7 @@ def verify(
 ) -> None:
     """Say whether two pictures show the same, and how sure that is.
 
-    The threshold is measured on the run's test images, once, and kept in its folder.
+    The threshold is measured on the run's test images, once, and kept in its folder if that can be written to.
 
     Parameters
     ----------
@@ -52,18 +54,23 @@ def verify(
     from shadowmetric.evaluation.progress import Bar
     from shadowmetric.serving.calibration import calibrate
     from shadowmetric.serving.model import open_model
+    from shadowmetric.serving.places import check_run
     from shadowmetric.serving.verifying import check_rate, cosine_of
     from shadowmetric.training.run import Run
 
     if run is None or first is None or second is None:
         raise Mistake("give a run and two pictures: `shadowmetric verify RUN PICTURE PICTURE`.")
     check_rate(rate)
+    check_run(run, "; the threshold is measured on its test images")
+    notes: list[str] = []
     with Bar() as bar:
         bar("opening the run", 0.0)
         model = open_model(run)
         cosine = cosine_of(model, first, second)
-        calibration = calibrate(Run(run), model, data_root=data_root, tell=bar)
+        calibration = calibrate(Run(run), model, data_root=data_root, tell=bar, notes=notes)
         found = calibration.decide(cosine, rate)
+    for note in notes:
+        print(one_line(note), file=sys.stderr)
     if json:
         print(as_json.dumps(asdict(found) | {"measured_on": calibration.pictures}, indent=2))
         return

@@ -112,10 +112,12 @@ def verify(
     """Return whether two pictures show the same, at the threshold that takes at most so many pairs of two for one."""
     from shadowmetric.serving.calibration import calibrate
     from shadowmetric.serving.model import open_model
+    from shadowmetric.serving.places import check_run
     from shadowmetric.serving.verifying import check_rate, cosine_of
     from shadowmetric.training.run import Run
 
     check_rate(rate)
+    check_run(Path(run), "; the threshold is measured on its test images")
     model = open_model(Path(run))
     cosine = cosine_of(model, Path(first), Path(second))
     root = None if data_root is None else Path(data_root)

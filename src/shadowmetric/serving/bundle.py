@@ -29,6 +29,7 @@ from shadowmetric.serving.exporting import Exported
 from shadowmetric.serving.indexing import Known, assembled
 from shadowmetric.serving.listing import Listed, Listing, list_pictures
 from shadowmetric.serving.parity import FLOAT, INT8
+from shadowmetric.serving.places import check_writable
 from shadowmetric.serving.resident import HOUSE
 from shadowmetric.training.files import write_json, write_text
 from shadowmetric.training.run import Run
@@ -93,8 +94,9 @@ def write_bundle(
 
 
 def check_place(out: Path) -> None:
-    """Refuse a place that holds anything but a bundle."""
+    """Refuse a place that holds anything but a bundle, or cannot be written to."""
     if not out.exists():
+        check_writable(out.parent, "name another place by --bundle")
         return
     if not out.is_dir():
         raise Mistake(f"{out} is a file; name a folder by --bundle.")
@@ -104,6 +106,7 @@ def check_place(out: Path) -> None:
     if others or ((names := {path.name for path in out.iterdir()}) and not {MODEL, INDEX, PROGRAM} <= names):
         what = f" (it has {', '.join(sorted(others)[:3])})" if others else ""
         raise Mistake(f"{out} is there and holds other things than a bundle{what}; name another --bundle.")
+    check_writable(out.parent, "name another place by --bundle")
 
 
 def indexed(model: OnnxModel, listing: Listing, broken: list[str], tell: Tell) -> Contents:

@@ -5,7 +5,8 @@ apart. From the two histograms a table of some hundred cosines is made, `device/
 how likely a pair near it is of one class. That share is made to rise with the cosine (isotonic regression), and it
 supposes that both kinds of pairs are equally frequent: who compares strangers mostly must expect less.
 
-The table is kept in the run's folder as calibration.json; another model of the run has one of its own.
+The table is kept in the run's folder as calibration.json, if that can be written to; another model of the run has one
+of its own.
 
 Memory: the embeddings, and the histograms (see there).
 """
@@ -31,8 +32,18 @@ BATCH = 64
 Tell = Callable[[str, float], None]
 
 
-def calibrate(run: Run, model: Model, *, data_root: Path | None = None, tell: Tell | None = None) -> Calibration:
-    """Return the calibration of a model of a run: the one in the run's folder if it is of this model, else measured."""
+def calibrate(
+    run: Run,
+    model: Model,
+    *,
+    data_root: Path | None = None,
+    tell: Tell | None = None,
+    notes: list[str] | None = None,
+) -> Calibration:
+    """Return the calibration of a model of a run: the one in the run's folder if it is of this model, else measured.
+
+    notes: gets a sentence if what was measured could not be kept.
+    """
     file = run.folder / "calibration.json"
     if file.exists():
         try:
@@ -43,7 +54,11 @@ def calibrate(run: Run, model: Model, *, data_root: Path | None = None, tell: Te
             return kept
     found = measure(run, model, data_root, tell)
     if not model.about.fingerprint.count("-"):  # that of the run itself
-        write_json(file, found.plain())
+        try:
+            write_json(file, found.plain())
+        except OSError as wrong:  # a folder that may be read only
+            if notes is not None:
+                notes.append(f"{file} cannot be written ({wrong.strerror}), so the next call measures again.")
     return found
 
 

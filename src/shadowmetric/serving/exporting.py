@@ -23,6 +23,7 @@ from shadowmetric.device.files import write_whole
 from shadowmetric.mistakes import Mistake, Stopped
 from shadowmetric.serving.model import about_run
 from shadowmetric.serving.parity import BATCH, FLOAT, INT8, TORCH, Measured, measure_parity
+from shadowmetric.serving.places import check_run, check_writable
 from shadowmetric.serving.squares import dataset_of, some_of, some_of_each, squares_of
 from shadowmetric.training.files import write_json
 from shadowmetric.training.origin import origin
@@ -84,13 +85,15 @@ def export(
     numbers. data_root: where the run's dataset is, if it has moved.
     """
     check(images, calibration, limit)
+    check_run(run.folder)
     run.settings()  # a folder without them holds no run at all
-    from shadowmetric.training.trained import trained_embedder
-
-    embedder, about, dataset = trained_embedder(run), about_run(run), dataset_of(run, data_root)
     folder, tell = out or run.folder / "export", tell or (lambda *_: None)
     if folder.exists() and not folder.is_dir():
         raise Mistake(f"{folder} is a file; name a folder by --out.")
+    check_writable(folder, "name another by --out")
+    from shadowmetric.training.trained import trained_embedder
+
+    embedder, about, dataset = trained_embedder(run), about_run(run), dataset_of(run, data_root)
     from shadowmetric.serving.onnx_file import write_onnx
 
     with tempfile.TemporaryDirectory() as made_in:

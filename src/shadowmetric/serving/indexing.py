@@ -28,6 +28,7 @@ from shadowmetric.mistakes import Mistake
 from shadowmetric.serving.embedding import BATCH, digests_of, embed_pictures
 from shadowmetric.serving.listing import Listed, Listing
 from shadowmetric.serving.model import Model, places_of, same_rows
+from shadowmetric.serving.places import check_writable
 
 PART_EVERY = 30.0  # seconds
 EXACT = "none"  # as a kind of approximate search
@@ -83,6 +84,7 @@ def build_index(
 ) -> Indexed:
     """Make or renew the index `out`."""
     lock = FileLock(out.with_name(f".{out.name}.lock"))
+    check_writable(out.parent, "name another --out")  # where no file can be made, a lock looks taken
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         held = lock.acquire(timeout=0)

@@ -19,6 +19,7 @@ import numpy as np
 from shadowmetric.device.entries import About
 from shadowmetric.device.pictures import Shape
 from shadowmetric.mistakes import Mistake
+from shadowmetric.serving.places import check_run
 from shadowmetric.training.run import Run
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ def open_model(place: Path, threads: int | None = None) -> Model:
         return onnx_model(place, place, threads)
     if not place.exists():
         raise Mistake(f"{place} is not there; give the folder of a run, or a model that `shadowmetric export` wrote.")
+    check_run(place, ", or an .onnx file that `shadowmetric export` wrote")
     model = RunModel(place)
     exported = place / EXPORTED
     if exported.exists():

@@ -84,6 +84,8 @@ class Run:
             found = yaml.safe_load(self.settings_file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise Mistake(f"{self.folder} holds no run: there is no {self.settings_file.name} in it.") from None
+        except NotADirectoryError:
+            raise Mistake(f"{self.folder} is a file; a run is a folder, which `shadowmetric train` wrote.") from None
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as wrong:
             raise Mistake(f"{self.settings_file} cannot be read ({' '.join(str(wrong).split())}).") from None
         if not isinstance(found, dict):
