@@ -1,6 +1,7 @@
 """`shadowmetric search`: tables, JSON, pages, small pictures, and the mistakes people make."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -113,7 +114,7 @@ def test_some_broken_queries_are_named_at_the_end(capsys, tmp_path):
         (["photos", QUERY], "photos is a folder; name the index"),
         ([QUERY, "x.shadowmx"], "0.png is no index: it begins with b'\\x89PNG"),
         (["x.shadowmx", "x.shadowmx"], "x.shadowmx cannot be read as a picture"),
-        (["x.shadowmx", "photos"], "photos cannot be read as a picture"),
+        (["x.shadowmx", "photos"], "photos is a folder; name a picture."),
         (["x.shadowmx", "none.png"], "none.png is not there."),
         (["x.shadowmx", QUERY, "--top", "0"], "--top is 0; it must be 1 or more."),
         (["x.shadowmx", QUERY, "--top", "-3"], "--top is -3; it must be 1 or more."),
@@ -129,6 +130,13 @@ def test_mistakes_are_one_sentence(capsys, words, sentence):
     said = run(capsys, *words, code=2)
     assert sentence in said.err
     assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("place", ["pipe", "/dev/zero"])
+def test_what_is_no_file_is_not_waited_for(capsys, tmp_path, place):
+    os.mkfifo(tmp_path / "pipe")
+    said = run(capsys, "x.shadowmx", place, code=2).err
+    assert said == f"{place} is a pipe or a device and no file; name a picture.\n"
 
 
 def test_ctrl_c_ends_it(capsys, monkeypatch):

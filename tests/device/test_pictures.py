@@ -1,6 +1,7 @@
 """Reading pictures: upright, eight bits, on white; refused by one sentence; squared as plain loops would."""
 
 import io
+import os
 import struct
 import zlib
 
@@ -171,11 +172,17 @@ def refusal(source, **more):
 
 def test_refusals_name_the_file_or_what_it_is_called(tmp_path):
     (tmp_path / "x.jpg").write_bytes(b"no picture")
-    (tmp_path / "folder.jpg").mkdir()
     assert refusal(tmp_path / "x.jpg").startswith(f"{tmp_path / 'x.jpg'} cannot be read as a picture (")
     assert refusal(tmp_path / "x.jpg", name="an upload").startswith("an upload cannot be read as a picture (")
     assert refusal(tmp_path / "missing.jpg") == f"{tmp_path / 'missing.jpg'} is not there."
-    assert "folder.jpg cannot be read as a picture (" in refusal(tmp_path / "folder.jpg")
+
+
+def test_a_folder_and_a_pipe_are_refused_unopened(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(BrokenImage, match=r"pipe\.png is a pipe or a device and no file; name a picture\.$"):
+        open_picture(tmp_path / "pipe.png")
+    with pytest.raises(BrokenImage, match=r"is a folder; name a picture\.$"):
+        open_picture(tmp_path)
 
 
 def test_refusals_of_bytes_show_no_addresses_of_memory():

@@ -150,9 +150,11 @@ def test_the_same_picture_is_added_once_and_again_when_it_has_changed(device, co
 def test_broken_pictures_are_named_and_the_rest_goes_on(device, copy, pictures):
     (copy / "broken.png").write_bytes(b"no picture")
     whole = pictures / "digit 3" / "0.png"
-    ended = device("search", "broken.png", whole, copy / "nowhere.png", "--top", 1, code=1)
+    os.mkfifo(copy / "pipe.png")
+    ended = device("search", "broken.png", whole, copy / "nowhere.png", "pipe.png", ".", "--top", 1, code=1)
     assert "digit 3/0.png" in ended.stdout
-    first, second = ended.stderr.splitlines()
+    first, second, *others = ended.stderr.splitlines()
+    assert others == ["pipe.png is a pipe or a device and no file; name a picture.", ". is a folder; name a picture."]
     assert "broken.png cannot be read as a picture" in first
     assert "nowhere.png cannot be read (No such file or directory)" in second
     assert "1 added" in device("add", "broken.png", whole, code=1).stdout

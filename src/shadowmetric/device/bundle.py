@@ -22,7 +22,7 @@ from .entries import About, Hit
 from .index_file import Contents, read_index, write_index
 from .mistake import Mistake
 from .model import OnnxModel
-from .pictures import BrokenImage, open_picture
+from .pictures import BrokenImage, check_file, open_picture
 from .search import nearest
 from .threshold import Calibration, Decision, calibration_from
 
@@ -77,6 +77,7 @@ class Bundle:
     def read(self, name: str) -> Picture:
         """Embed the picture in a file, or raise BrokenImage."""
         try:
+            check_file(Path(name), name)
             if (size := Path(name).stat().st_size) > MOST_BYTES:
                 raise BrokenImage(f"{name} has {size:,} bytes; the most is {MOST_BYTES:,}.")
             stored = Path(name).read_bytes()

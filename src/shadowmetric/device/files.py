@@ -27,6 +27,10 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         with beside.open("rb+") as file:
             os.fsync(file.fileno())
         os.replace(beside, path)
+    except OSError as wrong:  # a full disk does not say of which file, and nobody knows the one beside
+        if wrong.filename in (None, str(beside)):
+            wrong.filename = str(path)
+        raise
     finally:
         beside.unlink(missing_ok=True)
 

@@ -8,6 +8,7 @@ more pixels than allowed is refused by its header, before anything is decoded.
 Memory: the decoded picture, and copies while it is turned, laid on white or converted: up to 16 bytes a pixel.
 """
 
+import stat
 import warnings
 from io import BytesIO
 from pathlib import Path
@@ -40,6 +41,8 @@ def open_picture(
     """Return a picture, decoded and upright, in grey (L) or colour (RGB); `name` stands in the refusal."""
     name = str(source) if name is None else name
     try:
+        if isinstance(source, Path):
+            check_file(source, name)
         with _open(source) as file:
             if file.width * file.height > most_pixels:
                 raise BrokenImage(f"{name} has {file.width} × {file.height} pixels; the most is {most_pixels:,}.")
@@ -54,6 +57,15 @@ def open_picture(
         if isinstance(wrong, UnidentifiedImageError):  # its words name an address in memory, or the file again
             reason = "its bytes are of no known format"
         raise BrokenImage(f"{name} cannot be read as a picture ({reason}).") from None
+
+
+def check_file(path: Path, name: str) -> None:
+    """Refuse what is no file: a folder has no pixels, and a pipe would be waited for."""
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise BrokenImage(f"{name} is a folder; name a picture.")
+    if not stat.S_ISREG(mode):
+        raise BrokenImage(f"{name} is a pipe or a device and no file; name a picture.")
 
 
 def _open(source: Path | BinaryIO | BytesIO) -> Image.Image:
