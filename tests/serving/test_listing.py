@@ -7,7 +7,7 @@ import pytest
 from picture_folders import HOSTILE, write_folder, write_picture
 
 from shadowmetric.mistakes import Mistake
-from shadowmetric.serving.listing import Listed, list_pictures
+from shadowmetric.serving.listing import Listed, list_pictures, too_wide
 
 
 def touch(folder, *names):
@@ -151,13 +151,63 @@ def test_quoted_names_may_hold_commas_quotes_and_line_breaks(tmp_path):
 
 
 def test_absolute_paths_widen_the_root(tmp_path):
-    touch(tmp_path, "one/1.png", "two/deep/2.png", "tables/3.png")
+    write_pictures(tmp_path, "one/1.png", "two/deep/2.png", "tables/3.png")
     found = list_pictures(
         table(tmp_path / "tables", f"path,label\n{tmp_path}/one/1.png,a\n../two/deep/2.png,b\n3.png,c\n")
     )
     assert found.root == tmp_path
     assert [listed.path for listed in found.pictures] == ["one/1.png", "tables/3.png", "two/deep/2.png"]
     assert all(".." not in listed.path for listed in found.pictures)
+
+
+def write_pictures(folder, *names):
+    for number, name in enumerate(names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_picture(folder / name, number)
+
+
+def test_absolute_paths_in_one_folder_have_that_root_wherever_the_table_is(tmp_path):
+    write_pictures(tmp_path, "pictures/a/1.png", "pictures/b/2.png")
+    (tmp_path / "pictures" / "a" / "broken.png").touch()
+    (tmp_path / "far" / "tables").mkdir(parents=True)
+    names = ("a/1.png", "a/broken.png", "b/2.png")
+    text = "path\n" + "".join(f"{tmp_path}/pictures/{name}\n" for name in names)
+    found = list_pictures(table(tmp_path / "far" / "tables", text))
+    assert (found.root, found.notes) == (tmp_path / "pictures", [])
+    assert tuple(listed.path for listed in found.pictures) == names  # the broken one is named when it is read
+
+
+def test_a_file_elsewhere_that_is_refused_does_not_widen_the_root(tmp_path):
+    touch(tmp_path, "words.txt", "shop/1.png", "broken.png", "deep/secret.png")
+    (tmp_path / "links").mkdir()
+    write_pictures(tmp_path.parent, f"{tmp_path.name}-out/secret.png")
+    (tmp_path / "links" / "link.png").symlink_to(tmp_path.parent / f"{tmp_path.name}-out" / "secret.png")
+    found = list_pictures(
+        table(tmp_path / "shop", f"path\n1.png\n{tmp_path}/words.txt\n../broken.png\n../links/link.png\n")
+    )
+    assert (found.root, found.pictures) == (tmp_path / "shop", [Listed("1.png", None)])
+    assert found.notes == [
+        f"3 files outside of {tmp_path / 'shop'} are no pictures, or links, and were left out; the first is line 3, "
+        f"{tmp_path / 'words.txt'}."
+    ]
+
+
+def test_a_root_that_home_folders_are_in_is_refused_by_the_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home" / "me"))
+    write_pictures(tmp_path / "home", "me/1.png", "you/2.png", "me/more/3.png")
+    said = refusal(table(tmp_path / "home" / "me" / "more", "path\n3.png\n../1.png\n../../you/2.png\n"))
+    assert said.startswith(
+        f"{tmp_path}/home/me/more/t.csv, line 4: {tmp_path}/home/you/2.png shares only {tmp_path}/home"
+    )
+    assert said.endswith("; make a table for each folder, or bring the pictures into one.")
+    found = list_pictures(table(tmp_path / "home" / "me", "path\n../you/2.png\n", "other.csv"))
+    assert found.root == tmp_path / "home" / "you"
+    assert too_wide(Path("/"))
+    assert not too_wide(tmp_path / "home" / "me")
+    elsewhere = table(tmp_path, f"path\n{tmp_path}/home/me/1.png\n{tmp_path}/home/you/2.png\n")
+    assert list_pictures(elsewhere).root == tmp_path, "below the table's own folder nothing is widened"
+    elsewhere = table(touch(tmp_path, "tables/x") / "tables", elsewhere.read_text())
+    assert ", line 3: " in refusal(elsewhere)
 
 
 def test_absolute_paths_below_the_table_leave_the_root(tmp_path):

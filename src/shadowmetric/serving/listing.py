@@ -6,7 +6,9 @@
                (or class); a file that is not there is a mistake in the table
 
 Hidden files are passed over; so are links to folders and links that lead out of the folder, which are counted in a
-note. Paths are kept relative to one root, and no path leads out of it: what is served later is below that folder.
+note. Paths are kept relative to one root, and no path leads out of it: what is served later is below that folder. That
+of a table is its own folder, or the one that all pictures share if some lie elsewhere; a picture whose line would make
+it the top of the disk, or a folder of home folders, is refused, since a server shows paths below the root.
 
 Memory: the paths.
 """
@@ -25,6 +27,14 @@ class Listed(NamedTuple):
     """A picture to be indexed."""
 
     path: str  # below the root, with forward slashes
+    label: str | None
+
+
+class Line(NamedTuple):
+    """A line of a table."""
+
+    number: int
+    path: str  # as it stands there
     label: str | None
 
 
@@ -67,31 +77,92 @@ def listed(parts: tuple[str, ...], parted: bool) -> Listed:
 
 def list_table(table: Path) -> Listing:
     """Return the pictures that a table names."""
-    lines = read_table(table)
-    folder = table.resolve().parent
-    files = [Path(os.path.normpath(folder / path)) for path, _ in lines]
-    outside = [file for file in files if not file.is_relative_to(folder)]
-    root = Path(os.path.commonpath([folder, *(file.parent for file in outside)]))
-    found: dict[str, Listed] = {}
+    lines, folder = read_table(table), table.resolve().parent
+    files = [Path(os.path.normpath(folder / line.path)) for line in lines]
     missing = [file for file in files if not os.path.isfile(file)]  # is_file() fails if a name is too long
     if missing:
         raise Mistake(
             f"{table}: {len(missing):,} of {len(files):,} files are not there, the first is {missing[0]}; "
             "give paths below the table's folder."
         )
-    links = 0
-    for file, (_, label) in zip(files, lines, strict=True):
-        path = file.relative_to(root).as_posix()
-        if not file.resolve().is_relative_to(root.resolve()):
+    root = root_of(files, folder)
+    check_root(table, root, list(zip(files, lines, strict=True)), folder)
+    found: dict[str, Listed] = {}
+    links, elsewhere = 0, []
+    for file, line in zip(files, lines, strict=True):
+        if not file.is_relative_to(root):
+            elsewhere.append(f"line {line.number}, {file}")
+        elif not file.resolve().is_relative_to(root.resolve()):
             links += 1
-        elif found.setdefault(path, Listed(path, label)).label != label:
-            raise Mistake(f"{table}: {file} stands there twice, as {found[path].label!r} and {label!r}; remove one.")
+        else:
+            path = file.relative_to(root).as_posix()
+            if found.setdefault(path, Listed(path, line.label)).label != line.label:
+                raise Mistake(
+                    f"{table}: {file} stands there twice, as {found[path].label!r} and {line.label!r}; remove one."
+                )
     notes = [f"{links:,} links lead out of {root} and were not followed."] if links else []
+    if elsewhere:
+        notes.append(
+            f"{len(elsewhere):,} files outside of {root} are no pictures, or links, and were left out; the first is "
+            f"{elsewhere[0]}."
+        )
     return Listing(root, sorted(found.values()), notes)
 
 
-def read_table(table: Path) -> list[tuple[str, str | None]]:
-    """Return path and label of each line."""
+def root_of(files: list[Path], folder: Path) -> Path:
+    """Return the folder that the pictures are below: the table's own, if any are, and those that others are in.
+
+    Files elsewhere that are no pictures, and links that lead out, do not widen it. One header is read for each folder
+    elsewhere, and more where the first is no picture.
+    """
+    true = {file: file.resolve() for file in files}
+    while True:
+        elsewhere: dict[Path, list[Path]] = {}
+        for file in files:
+            if not file.is_relative_to(folder):
+                elsewhere.setdefault(file.parent, []).append(file)
+        below = len(files) - sum(map(len, elsewhere.values()))
+        places = [parent for parent, some in elsewhere.items() if any(map(is_picture, some))]
+        root = Path(os.path.commonpath(places if places and not below else [*places, folder]))
+        inside = root.resolve()
+        stay = [file for file in files if file.is_relative_to(root) and true[file].is_relative_to(inside)]
+        if len(stay) == len(files):
+            return root
+        files = stay
+
+
+def check_root(table: Path, root: Path, named: list[tuple[Path, Line]], folder: Path) -> None:
+    """Refuse the first picture that makes the root wider than a server should show paths from."""
+    inside = [(file, line) for file, line in named if file.is_relative_to(root)]
+    first = folder if any(file.is_relative_to(folder) for file, _ in inside) or not inside else inside[0][0].parent
+    for file, line in inside:
+        if too_wide(shared := Path(os.path.commonpath([first, file.parent]))) and shared != folder:
+            raise Mistake(
+                f"{table}, line {line.number}: {file} shares only {shared} with the pictures before it, and an index "
+                "would show all paths from there on; make a table for each folder, or bring the pictures into one."
+            )
+
+
+def is_picture(file: Path) -> bool:
+    """Return whether a file begins as a picture does."""
+    from PIL import Image
+
+    from shadowmetric.device.pictures import FORMATS
+
+    try:
+        with Image.open(file, formats=FORMATS):
+            return True
+    except Exception:  # whatever a decoder makes of other bytes
+        return False
+
+
+def too_wide(root: Path) -> bool:
+    """Return whether a folder is above what one person keeps: the top of the disk, or what home folders are in."""
+    return root == root.parent or root in Path(os.path.expanduser("~")).parents
+
+
+def read_table(table: Path) -> list[Line]:
+    """Return the lines of a table."""
     try:
         with table.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, strict=True)
@@ -113,5 +184,5 @@ def read_table(table: Path) -> list[tuple[str, str | None]]:
         path, label = (line.get("path") or "").strip(), (line.get(label_column) or "").strip()
         if not path or "\0" in path:
             raise Mistake(f"{table}, line {number}: the path is {path!r}; fill it in or remove the line.")
-        found.append((path, label or None))
+        found.append(Line(number, path, label or None))
     return found
