@@ -93,6 +93,7 @@ def test_a_server_says_where_it_is_answers_and_ends_by_a_signal(made):
         (["some.shadowmx", "--waiting", "-1"], "--waiting is -1; give 0 or more."),
         (["some.shadowmx", "--at-once", "0"], "--at-once is 0; give 1 or more."),
         (["some.shadowmx", "--model", "nowhere"], "nowhere"),
+        (["some.shadowmx", "--name", "a.example", "--name", "http://b"], "--name is 'http://b'; give the name alone"),
         (["data.npz"], "data.npz is no index"),
     ],
 )

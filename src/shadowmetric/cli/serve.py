@@ -15,6 +15,7 @@ Examples:
     shadowmetric serve birds.shadowmx --open
     shadowmetric serve birds.shadowmx --port 8080 --max-upload-mb 32
     shadowmetric serve birds.shadowmx --host 0.0.0.0
+    shadowmetric serve birds.shadowmx --name pics.example.com
     shadowmetric serve postgresql://localhost/pictures --model runs/birds
 
 and from another program:
@@ -36,6 +37,7 @@ def serve(
     max_pixels: int = 40_000_000,
     at_once: Annotated[int | None, Parameter(show_default=False)] = None,
     waiting: int = 16,
+    name: Annotated[tuple[str, ...], Parameter(show_default=False, negative="")] = (),
     open_page: Annotated[bool, Parameter(name="--open", negative="")] = False,
 ) -> None:
     """Search an index in a browser: drop a picture, see its neighbours, search on from one of them.
@@ -63,6 +65,8 @@ def serve(
         Requests that are decoded, embedded and searched at once. Default: the cores.
     waiting
         Requests that wait for their turn; more are refused with 503.
+    name
+        A name by which a proxy in front is called, such as pics.example.com; give it again for another.
     open_page
         Open the page in a browser.
     """
@@ -73,7 +77,8 @@ def serve(
         raise Mistake(f"{', '.join(missing)} is not installed; run `pip install 'shadowmetric[serve]'`.")
     from shadowmetric.serving.server.settings import ServeSettings, cores
 
-    settings = ServeSettings(host, port, max_upload_mb, max_pixels, cores() if at_once is None else at_once, waiting)
+    working = cores() if at_once is None else at_once
+    settings = ServeSettings(host, port, max_upload_mb, max_pixels, working, waiting, names=name)
     run(index, model, pictures, settings, open_page)
 
 

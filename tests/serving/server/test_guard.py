@@ -6,6 +6,7 @@ import json
 import pytest
 
 from shadowmetric.device.entries import key_of
+from shadowmetric.mistakes import Mistake
 from shadowmetric.serving.server.guard import Guard
 from shadowmetric.serving.server.settings import ServeSettings
 
@@ -64,6 +65,34 @@ def test_a_post_of_a_foreign_page_is_refused(asked, red, headers, status):
     assert "access-control-allow-origin" not in answer.headers
     if status == 403:
         assert "another origin" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "pics.example.com", "Origin": "https://pics.example.com"}, 200),
+        ({"Host": "PICS.example.com:443", "Origin": "https://pics.example.com"}, 200),
+        ({"Host": "127.0.0.1:8000", "Origin": "https://pics.example.com"}, 200),
+        ({"Host": "127.0.0.1:8000", "Origin": "http://other.example:8080"}, 200),
+        ({"Host": "pics.example.com"}, 200),
+        ({"Host": "127.0.0.1:8000", "Origin": "http://other.example"}, 403),
+        ({"Host": "127.0.0.1:8000", "Origin": "https://pics.example.com.evil.example"}, 403),
+        ({"Host": "pics.example.com", "Origin": "https://evil.example"}, 403),
+        ({"Host": "evil.example", "Origin": "https://pics.example.com"}, 403),
+        ({"Host": "pics.example.com", "Origin": "https://pics.example.com", "Sec-Fetch-Site": "cross-site"}, 403),
+    ],
+)
+def test_a_proxy_in_front_is_let_through_by_the_names_that_were_given(small_index, made, red, headers, status):
+    asked = made.Asked(small_index, ServeSettings(names=("pics.example.com", "other.example:8080")))
+    assert asked.client.post("/api/search", content=red, headers=headers).status_code == status
+    without = made.Asked(small_index).client.post("/api/search", content=red, headers=headers)
+    assert without.status_code == 403
+
+
+@pytest.mark.parametrize("name", ["https://pics.example.com", "pics.example.com/", "", "a b", "*", "x:y"])
+def test_a_name_that_is_none_is_one_sentence(name):
+    with pytest.raises(Mistake, match=r"--name is .*; give the name alone, such as pics"):
+        ServeSettings(names=(name,))
 
 
 def test_every_answer_has_the_headers_of_security(asked):
@@ -144,6 +173,14 @@ def test_two_applications_count_apart(asked, small_index, made):
     other = made.Asked(small_index)
     asked.client.get("/health")
     assert 'route="/health"' not in other.client.get("/metrics").text
+
+
+def test_health_can_be_asked_for_without_a_body(asked):
+    answer = asked.client.head("/health")
+    assert (answer.status_code, answer.content) == (200, b"")
+    asked.service.stopping = True
+    assert asked.client.head("/health").status_code == 503
+    assert "head" not in asked.client.get("/openapi.json").json()["paths"]["/health"]
 
 
 def test_health_is_503_while_the_server_stops(asked):

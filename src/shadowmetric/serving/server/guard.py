@@ -1,7 +1,8 @@
 """What every request passes: names of the host, origins, headers of security, counts; and what nobody foresaw.
 
 A loopback server answers to its own names alone: else a foreign page whose name is made to lead to 127.0.0.1 could read
-the pictures. A POST that a browser sends for a foreign page is refused. There is no CORS.
+the pictures. A POST that a browser sends for a foreign page is refused. There is no CORS. A proxy in front has a name
+of its own, which `ServeSettings.names` adds to both: it may hand on the Host that it was asked for, or ours.
 """
 
 import asyncio
@@ -90,11 +91,14 @@ class Guard:
         headers, settings = Headers(scope=scope), self.service.settings
         host = headers.get("host", "")
         if settings.loopback and name_of(host) not in settings.host_names:
-            return "This server answers to localhost alone; start it with --host to let others in."
+            return (
+                "This server answers to its own names alone; --name lets a proxy's name in, --host other machines."
+            )
         if scope["method"] in ("GET", "HEAD"):
             return None
         origin = headers.get("origin")
-        if headers.get("sec-fetch-site") == "cross-site" or (origin is not None and not same(origin, host)):
+        ours = origin is None or any(same(origin, name) for name in (host, *settings.names))
+        if headers.get("sec-fetch-site") == "cross-site" or not ours:
             return "A page of another origin asked; open this server's own page."
         return None
 

@@ -50,6 +50,7 @@ def index(service: Here, contains: Words = "", limit: Few = 50, past: Past = 0) 
     )
 
 
+@router.head("/health", include_in_schema=False)  # watchers ask so; the answer of GET, without its body
 @router.get("/health", tags=["operation"], responses=documented(503))
 async def health(service: Here) -> Health:
     """Tell whether requests are taken."""

@@ -2,12 +2,14 @@
 
 import ipaddress
 import os
+import re
 from dataclasses import dataclass, field
 
 from shadowmetric.mistakes import Mistake
 
 MOST_NEIGHBOURS = 200
 NAMES_OF_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*(:[0-9]{1,5})?")
 
 
 def cores() -> int:
@@ -27,6 +29,7 @@ class ServeSettings:
     waiting: int = 16  # requests that wait for their turn; more are refused
     seconds: float = 30.0  # for a whole upload
     idle_seconds: float = 5.0  # without a byte of it
+    names: tuple[str, ...] = ()  # by which a proxy in front is called, with a port if it is not the usual one
 
     def __post_init__(self):
         for name, least in (("max_upload_mb", 1), ("max_pixels", 1), ("at_once", 1), ("waiting", 0)):
@@ -34,6 +37,9 @@ class ServeSettings:
                 raise Mistake(f"--{name.replace('_', '-')} is {value}; give {least} or more.")
         if not 0 <= self.port <= 65535:
             raise Mistake(f"--port is {self.port}; give a number from 0, for any that is free, to 65535.")
+        for name in self.names:
+            if not NAME.fullmatch(name):
+                raise Mistake(f"--name is {name!r}; give the name alone, such as pics.example.com.")
 
     @property
     def most_bytes(self) -> int:
@@ -51,4 +57,5 @@ class ServeSettings:
     @property
     def host_names(self) -> tuple[str, ...]:
         """Names by which a loopback server may be called: a foreign name that leads here is an attack."""
-        return (*NAMES_OF_LOOPBACK, f"[{self.host}]" if ":" in self.host else self.host)
+        proxied = (name.partition(":")[0].lower() for name in self.names)
+        return (*NAMES_OF_LOOPBACK, f"[{self.host}]" if ":" in self.host else self.host, *proxied)
