@@ -4,10 +4,12 @@ Tests that loop hold the number of inputs to LEAST_TRIED, so that none can pass 
 """
 
 import copy
+import gzip
 import io
 import json
 import os
 import struct
+import tarfile
 import tracemalloc
 import zipfile
 import zlib
@@ -37,7 +39,16 @@ from shadowmetric.mistakes import Mistake
 from shadowmetric.serving.file_gallery import FileGallery
 
 FLIPS = 1500
-LEAST_TRIED = {"truncations": 900, "flips": FLIPS, "forged": 90, "foreign": 9, "cut pictures": 300, "folder": 60}
+LEAST_TRIED = {
+    "truncations": 900,
+    "flips": FLIPS,
+    "forged": 90,
+    "foreign": 9,
+    "archives": 50,
+    "cut pictures": 300,
+    "folder": 60,
+}
+BOMB = 60_000_000  # bytes that an archive of a thousandth of them becomes
 
 
 def refused(path):
@@ -243,6 +254,82 @@ def test_other_formats_are_refused(tmp_path):
         assert "is no index: it " in str(refused(tmp_path / name)), name
         tried += 1
     assert tried >= LEAST_TRIED["foreign"], f"{tried} foreign files"
+
+
+def archives(secret):
+    """Return hostile archives by name: bombs, names that lead out, links to a secret file."""
+    found = {}
+    for name, members in {
+        "bomb": {"zeros.png": bytes(BOMB)},
+        "up": {"../../../evil.png": b"x", "..\\..\\evil.png": b"x"},
+        "absolute": {"/tmp/shadowmetric-evil.png": b"x", "C:\\evil.png": b"x"},
+        "many": {f"{number}.png": b"" for number in range(5000)},
+        "picture": {"0.png": stored(COLOURED)},
+    }.items():
+        found[f"{name}.zip"], found[f"{name}.tar.gz"] = zip_of(members), gzip.compress(tar_of(members))
+        if name != "bomb":
+            found[f"{name}.tar"] = tar_of(members)
+    linked = zipfile.ZipInfo("link.png")
+    linked.external_attr = 0o120777 << 16
+    found["link.zip"] = zip_of({linked: os.fsencode(secret)})
+    found["link.tar"] = tar_of({}, link=secret)
+    found["nested.zip"] = zip_of({"inner.zip": zip_of({"inner.zip": found["bomb.zip"]})})
+    found["a picture and a zip.zip"] = b"\x89PNG\r\n\x1a\n" + found["up.zip"]
+    return found
+
+
+def zip_of(members):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as opened:
+        for name, content in members.items():
+            opened.writestr(name, content)
+    return file.getvalue()
+
+
+def tar_of(members, link=None):
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as opened:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            opened.addfile(member, io.BytesIO(content))
+        if link is not None:
+            member = tarfile.TarInfo("link.png")
+            member.type, member.linkname = tarfile.SYMTYPE, str(link)
+            opened.addfile(member)
+    return file.getvalue()
+
+
+def everything_below(folder):
+    return {str(path) for path in folder.rglob("*")}
+
+
+def test_archives_in_place_of_pictures_and_indexes_are_refused_and_never_opened(tmp_path):
+    secret = tmp_path / "secret.png"
+    write_picture(secret, 3)
+    photos, out, tried = tmp_path / "photos", tmp_path / "x", 0
+    write_folder(photos, ("old",), 3)
+    named = archives(secret)
+    for name, content in named.items():
+        for ending in (".png", ".jpg"):
+            (photos / "old" / f"{name}{ending}").write_bytes(content)
+            assert picture_refused(content, name)
+            tried += 1
+        (tmp_path / f"{name}.shadowmx").write_bytes(content)
+        assert "is no index: it begins with " in str(refused(tmp_path / f"{name}.shadowmx")), name
+        tried += 1
+    before = everything_below(tmp_path)
+    tracemalloc.start()
+    done = indexed(FakeModel(), photos, out)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < BOMB / 2, "a bomb went off"
+    assert done.pictures == 3
+    assert len(done.broken) == 2 * len(named)
+    assert all(sentence.count("\n") == 0 and sentence.startswith("old/") for sentence in done.broken)
+    assert everything_below(tmp_path) - before <= {str(out), str(tmp_path / ".x.lock")}
+    assert not os.path.exists("/tmp/shadowmetric-evil.png")
+    assert tried >= LEAST_TRIED["archives"], f"{tried} archives"
 
 
 def stored(picture, kind="PNG", **more):
