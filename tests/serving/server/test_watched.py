@@ -94,6 +94,8 @@ def test_an_index_that_is_changed_in_place_is_searched_on(served, made, place, p
     shutil.copyfile(other, place)
     served.service.watched.look()
     assert pictures_of(served) == made.EACH
+    os.truncate(place, 0)  # the new one is a copy, too
+    assert len(served.search(red, k=100).json()["hits"]) == made.EACH
 
 
 def test_other_weights_bring_their_own_model(served, made, place, pictures, monkeypatch):
