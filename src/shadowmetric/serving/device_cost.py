@@ -52,9 +52,7 @@ def device_cost(bundle: Path, picture: Path) -> dict[str, Any]:
         python = installed(environment, bundle / REQUIREMENTS)
         found = versions(python)
         if found.pop("torch"):
-            raise Stopped(
-                "the environment has torch, which nothing in it asks for; this is a defect: report it."
-            )
+            raise Stopped("the environment has torch, which nothing in it asks for; this is a defect: report it.")
         return found | measured(python, bundle, picture) | {"environment_mb": size_mb(environment)}
 
 
