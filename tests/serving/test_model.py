@@ -114,7 +114,7 @@ def test_other_weights_are_refused(run, index, tmp_path):
     [
         (lambda path: None, "is not there; give the folder of a run"),
         (lambda path: path.mkdir(), "holds no run: there is no settings.yaml"),
-        (lambda path: path.write_text("x"), "cannot be read"),
+        (lambda path: path.write_text("x"), "x is a file; give the folder of a run"),
     ],
 )
 def test_what_is_no_run_is_refused(tmp_path, make, sentence):

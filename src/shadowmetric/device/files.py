@@ -28,7 +28,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
             os.fsync(file.fileno())
         os.replace(beside, path)
     except OSError as wrong:  # a full disk does not say of which file, and nobody knows the one beside
-        if wrong.filename in (None, str(beside)):
+        if wrong.errno is not None and wrong.filename in (None, str(beside)):
             wrong.filename = str(path)
         raise
     finally:
