@@ -91,9 +91,7 @@ class Guard:
         headers, settings = Headers(scope=scope), self.service.settings
         host = headers.get("host", "")
         if settings.loopback and name_of(host) not in settings.host_names:
-            return (
-                "This server answers to its own names alone; --name lets a proxy's name in, --host other machines."
-            )
+            return "This server answers to its own names alone; --name lets a proxy's name in, --host other machines."
         if scope["method"] in ("GET", "HEAD"):
             return None
         origin = headers.get("origin")
