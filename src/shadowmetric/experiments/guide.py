@@ -146,6 +146,7 @@ def step_table(rows: Sequence[dict[str, str]]) -> Table:
     cells = tuple(
         (
             row["batch"],
+            row["size"],
             CONTENDERS[row["contender"]] + (f", {row['micro_batch']} at a time" if row["micro_batch"] else ""),
             f"{float(row['peak_extra_mb']) / 1000:.2f} GB",
             f"{float(row['images_per_second']):.1f}",
@@ -153,10 +154,11 @@ def step_table(rows: Sequence[dict[str, str]]) -> Table:
         for row in rows
     )
     words = (
-        "*measured*: `shadowmetric bench step`; resnet18 at 64 pixels, memory above the idle process. The first five "
-        "rows were measured beside other work: their speed is worth nothing. Rows: [step.csv](../results/step.csv)."
+        "*measured*: `shadowmetric bench step`, and `shadowmetric bench step --size 224 --plain 32 --cached 128 --peer "
+        "32`; resnet18, memory above the idle process, two cores; the last row, the largest power of two that fits 24 "
+        "GiB, is of another machine. Rows: [step.csv](../results/step.csv)."
     )
-    headings = ("batch", "step", "memory", "images a second")
+    headings = ("batch", "pixels", "step", "memory", "images a second")
     return Table("Memory of a step", words, headings, cells, ("",) * len(cells))
 
 

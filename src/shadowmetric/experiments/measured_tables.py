@@ -47,6 +47,7 @@ def measured_tables(results: Path) -> dict[str, dict[str, Table]]:
             "evaluation": evaluation_table(rows("bench-evaluation.csv") + rows("bench-evaluation-200k.csv")),
             "training": untitled(losses_table(rows("fashion-mnist.csv"), rows("fashion-mnist-classes.csv"))),
         },
+        "docs/memory.md": {"step": untitled(step_table(rows("step.csv")))},
         "docs/pytorch-metric-learning.md": {
             "trainers": trainers_table(trainers, "pytorch-metric-learning"),
             "pml": compared_table(rows("pml.csv")),

@@ -36,11 +36,12 @@ def parity_table(parity: dict[str, Any]) -> Table:
 def device_table(rows: Rows) -> Table:
     """Return what a bundle takes on a machine without torch."""
     (row,) = rows
+    packages = ", ".join(f"{name} {row[name]}" for name in ("onnxruntime", "numpy", "pillow"))
     cells = [
         ("bundle: model, index of 11,788 pictures, threshold, runner", f"{float(row['bundle_mb']):.1f} MB"),
-        ("environment: Python's venv with " + row["packages"], f"{float(row['environment_mb']):.0f} MB"),
-        ("a whole `python -m device search`, median of 5", f"{float(row['seconds']):.2f} s"),
-        ("its memory at the peak", f"{float(row['resident_mb']):.0f} MB"),
+        (f"environment: Python {row['python']}'s own venv with {packages}", f"{float(row['environment_mb']):.0f} MB"),
+        ("a whole `python -m device search`, median of 5", f"{float(row['search_seconds']):.2f} s"),
+        ("its memory at the peak", f"{float(row['peak_resident_mb']):.0f} MB"),
     ]
     caption = (
         "*measured*: `python -m shadowmetric.serving.device_cost device photo.jpg`, in an environment made for it. "
@@ -85,8 +86,9 @@ def load_table(rows: Rows) -> Table:
         for row in rows
     ]
     caption = (
-        "*measured* on loopback: `wrk -t2 -cN -d30s --latency -s post.lua` with a JPEG of 44 kB and k = 12 against "
-        "`shadowmetric serve birds.shadowmx`, both on the same two cores. Rows: [load.csv](../results/load.csv)."
+        "*measured* on loopback by wrk, a JPEG of 43 kB, twelve neighbours, client and server on the same two cores: "
+        "`python -m shadowmetric.serving.server_load photo.jpg --connections 1 8 64` from the server's start on, "
+        "and `--connections 8 --seconds 45` once it was warm. Rows: [load.csv](../results/load.csv)."
     )
     headings = ("connections", "answers a second", "503 a second", "half within", "99 % within", "resident memory")
     return plain_table(caption, headings, cells)
