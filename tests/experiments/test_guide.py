@@ -103,11 +103,12 @@ def test_memory_is_said_in_units_that_people_use():
     step = {
         "contender": "cached",
         "batch": "2048",
+        "size": "64",
         "micro_batch": "32",
         "peak_extra_mb": "881.9",
         "images_per_second": "6",
     }
-    assert step_table([step]).rows == (("2048", "`cached_backward`, 32 at a time", "0.88 GB", "6.0"),)
+    assert step_table([step]).rows == (("2048", "64", "`cached_backward`, 32 at a time", "0.88 GB", "6.0"),)
     peer = {"contender": "pml", "batch": "4096", "dim": "128", "total_ms": "8336.8", "peak_extra_mb": "3798.9"}
     table = peers_table([peer])
     assert table.rows == (("pytorch-metric-learning", "8,337 ms", "3,799 MB"),)
