@@ -102,7 +102,7 @@ def main(arguments: list[str] | None = None) -> Found:
     print(f"Recall@1 on {len(parts.dataset.test)} held-out photos of {len(parts.dataset.classes)} products, per cent")
     print(f"   untrained {100 * before:.1f}, after {scores['epochs']} epochs {100 * after:.1f}")
     if math.isnan(after):
-        print("   nan: no product has two held-out photos; a fifth is held out, so ten photos of each are enough.")
+        print("   nan: no product has two held-out photos; four photos of each are enough.")
 
     index = options.out / "photos.shadowmx"
     serving.index(options.out / "run", folder, index)

@@ -212,16 +212,20 @@ def ending(words: Sequence[object]) -> tuple[int, str]:
 def look() -> None:
     """Print as JSON what happens where no extra is installed.
 
-    loaded      packages that `import shadowmetric` loaded, and the command line with it
+    imported    packages that `import shadowmetric` loaded, and the command line with it
+    loaded      the same, once every public name was asked for
     refusals    exit code and words of each of COMMANDS
     missing     files that do not import, and the package that they miss
     """
+    imported = sorted({name.split(".")[0] for name in sys.modules})
+    for name in sm.__all__:
+        getattr(sm, name)
     loaded = sorted({name.split(".")[0] for name in sys.modules})
     refusals = {extra: ending(words) for extra, words in COMMANDS.items()}
     found = pkgutil.walk_packages(sm.__path__, "shadowmetric.", onerror=lambda _: None)
     names = [module.name for module in found if not module.name.endswith("__main__")]
     missing = {name: lacked for name in names if (lacked := lacks(name))}
-    print(json.dumps({"loaded": loaded, "refusals": refusals, "missing": missing}))
+    print(json.dumps({"imported": imported, "loaded": loaded, "refusals": refusals, "missing": missing}))
 
 
 def lacks(module: str) -> str | None:

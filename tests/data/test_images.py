@@ -182,7 +182,7 @@ def test_content_decides_not_the_name(tmp_path):
 
 def test_what_is_no_file(tmp_path):
     assert refusal(tmp_path / "none.jpg") == f"{tmp_path / 'none.jpg'} is not there."
-    assert "Is a directory" in refusal(tmp_path)
+    assert refusal(tmp_path) == f"{tmp_path} is a folder; name a picture."
     (tmp_path / "file").write_text("")
     assert "Not a directory" in refusal(tmp_path / "file" / "picture.jpg")
 
