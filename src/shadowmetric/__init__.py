@@ -14,7 +14,7 @@ sm.cached_backward(embedder, images, labels, loss, micro_batch=16)  # nor the ac
 ```
 
 Losses, miners and measures need torch alone. Names are imported when the first of them is asked for: torch takes
-seconds, in which a command must answer Ctrl-C, and `shadowmetric --help` needs none of it.
+seconds, in which a command must answer Ctrl-C.
 """
 
 import importlib
