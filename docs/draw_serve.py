@@ -44,7 +44,7 @@ def shoot(index: Path, photo: Path, out: Path, width: int, dark: bool) -> None:
             page.set_input_files("#choose", str(photo))
             page.wait_for_selector("#page[data-busy=false]", state="attached")
             page.locator(".hit").first.wait_for()
-            page.wait_for_function("[...document.images].every(one => one.complete && one.naturalWidth)")
+            page.wait_for_load_state("networkidle")  # thumbnails
             page.screenshot(path=str(out))
             browser.close()
     finally:

@@ -1,7 +1,8 @@
 """Pages in a headless browser, for every test that looks at one: what they say, what they ask for."""
 
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -19,6 +20,18 @@ def browser() -> Iterator[Any]:
         found = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, "--disable-sync"])
         yield found
         found.close()
+
+
+def comes(ask: Callable[[], Any], wanted: Any = True, seconds: float = 60) -> Any:
+    """Ask until the answer is the wanted one, or the time is over; the last answer.
+
+    Playwright's wait_for_function asks from inside the page, where a policy without 'unsafe-eval' forbids it from the
+    second question on; a fixed pause is too short on a busy machine.
+    """
+    end = time.monotonic() + seconds
+    while (found := ask()) != wanted and time.monotonic() < end:
+        time.sleep(0.02)
+    return found
 
 
 class OpenedPage:

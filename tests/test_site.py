@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import pytest
 import torch
-from browser_pages import OpenedPage, needs_chromium
+from browser_pages import OpenedPage, comes, needs_chromium
 
 import shadowmetric
 from shadowmetric.experiments.memory_page import loss_of, sizes_of
@@ -134,12 +134,12 @@ def test_pages_fit_a_phone_and_ask_nobody(opened, site, scheme):
 def test_the_reader_can_choose_the_dark(opened):
     found = opened("index.html", color_scheme="light")
     scheme = "document.body.getAttribute('data-md-color-scheme')"
-    assert found.page.evaluate(scheme) == "default"
+    assert comes(lambda: found.page.evaluate(scheme), "default") == "default"
     for name in ("Switch to light mode", "Switch to dark mode"):
         found.page.locator(f'label[title="{name}"]').click()
-    assert found.page.evaluate(scheme) == "slate"
+    assert comes(lambda: found.page.evaluate(scheme), "slate") == "slate"
     found.page.reload()
-    assert found.page.evaluate(scheme) == "slate"
+    assert comes(lambda: found.page.evaluate(scheme), "slate") == "slate"
 
 
 @needs_chromium

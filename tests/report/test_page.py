@@ -4,7 +4,7 @@ import html
 import re
 
 import pytest
-from browser_pages import OpenedPage, needs_chromium
+from browser_pages import OpenedPage, comes, needs_chromium
 from report_runs import FEW, NASTY, quick_comparison, quick_settings, write_memory, write_pictures
 
 from shadowmetric.experiments.tables import Table
@@ -154,15 +154,11 @@ def test_dark_follows_the_system_and_the_button(opened):
     dark = colours()
     assert dark[1] == {dark[0]}
     page.click("#theme")
-    page.wait_for_timeout(500)
-    light = colours()
-    assert light[1] == {light[0]}
-    assert light[0] != dark[0]
+    assert comes(lambda: (light := colours())[1] == {light[0]} != dark[1])
     assert page.get_attribute("#theme", "aria-pressed") == "false"
     page.emulate_media(color_scheme="light")
     page.emulate_media(color_scheme="dark")
-    page.wait_for_timeout(500)
-    assert colours() == dark
+    assert comes(colours, dark) == dark
 
 
 def test_tabs_are_moved_by_the_keyboard(opened):
@@ -199,16 +195,14 @@ def test_measures_and_losses_are_chosen_by_the_keyboard(opened):
     assert drawn() == ["Validation Recall@1, %", "shadow", "triplet", "triplet_control", "double_shadow"]
     page.focus("input[value=recall_at_1]")
     page.keyboard.press("ArrowRight")
-    page.wait_for_timeout(200)
-    assert drawn()[0] == "Training loss, in its own unit"
+    assert comes(lambda: drawn()[0], "Training loss, in its own unit") == "Training loss, in its own unit"
     page.focus(".legend button[data-name=triplet]")
     page.keyboard.press("Space")
-    page.wait_for_timeout(200)
-    assert drawn()[1:] == ["shadow", "triplet_control", "double_shadow"]
+    left = ["shadow", "triplet_control", "double_shadow"]
+    assert comes(lambda: drawn()[1:], left) == left
     assert page.get_attribute(".legend button[data-name=triplet]", "aria-pressed") == "false"
     page.keyboard.press("Space")
-    page.wait_for_timeout(200)
-    assert "triplet" in drawn()
+    assert comes(lambda: "triplet" in drawn())
 
 
 def test_the_mean_is_that_of_the_journals(seen, report):
@@ -235,10 +229,14 @@ def test_two_runs_stand_side_by_side_by_choice(opened):
     assert names() == (["shadow", "triplet"], ["shadow", "triplet"] * 2)
     before = page.eval_on_selector("[data-plane=a]", "plot => plot.data[0].x")
     page.select_option("select[data-side=a]", "triplet")
-    page.wait_for_timeout(300)
-    assert names() == (["triplet"], ["triplet"] * 4)
-    after, other = (page.eval_on_selector(f"[data-plane={side}]", "plot => plot.data[0].x") for side in "ab")
-    assert before != after == other
+    chosen = (["triplet"], ["triplet"] * 4)
+    assert comes(names, chosen) == chosen
+
+    def redrawn():
+        after, other = (page.eval_on_selector(f"[data-plane={side}]", "plot => plot.data[0].x") for side in "ab")
+        return before != after == other
+
+    assert comes(redrawn)
     assert page.locator(".modebar-btn svg").count() == page.locator(".modebar-btn").count() > 0  # still drawn
 
 
@@ -252,9 +250,11 @@ def test_a_point_shows_its_picture_and_is_ringed_in_both_planes(opened):
     words = page.text_content("#tip p")
     assert any(words.startswith(name) for name in NASTY)
     assert "nearest neighbour" in words
-    page.wait_for_timeout(200)
-    rings = [page.eval_on_selector(f"[data-plane={side}]", "plot => plot.data[1].x.length") for side in "ab"]
-    assert rings == [1, 1]
+
+    def rings():
+        return [page.eval_on_selector(f"[data-plane={side}]", "plot => plot.data[1].x.length") for side in "ab"]
+
+    assert comes(rings, [1, 1]) == [1, 1]
     page.mouse.move(5, 5)
     page.wait_for_selector("#tip", state="hidden")
 
@@ -270,13 +270,12 @@ def test_paper_has_every_tab_and_no_buttons(opened):
     assert page.locator(".panel:visible").count() == 1
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print", color_scheme="dark")
-    page.wait_for_timeout(300)
+    assert comes(lambda: page.locator(".panel:visible").count(), 3) == 3
+    assert comes(heights, before) == before
     assert page.locator(".modebar").count() > 0
     for gone in (".modebar", ".switch", ".tabs", ".chooser", ".measures", ".contents"):
         assert page.locator(f"{gone}:visible").count() == 0, gone
-    assert page.locator(".panel:visible").count() == 3
     assert page.locator("details:not([open])").count() == 0
-    assert heights() == before
     assert page.evaluate("document.documentElement.scrollWidth") == 720
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
     page.evaluate("dispatchEvent(new Event('afterprint'))")

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from browser_pages import OpenedPage, needs_chromium
+from browser_pages import OpenedPage, comes, needs_chromium
 from PIL import Image
 
 from shadowmetric.serving.server.settings import ServeSettings
@@ -79,7 +79,8 @@ def test_an_upload_shows_its_neighbours_and_nothing_is_asked_of_others(opened, s
     assert found.text("#said").startswith("12 neighbours; 6 are ")
     scores = [float(text) for text in found.page.locator(".scale").all_inner_texts()]
     assert scores == sorted(scores, reverse=True)
-    found.page.wait_for_function("[...document.images].every(one => one.complete && one.naturalWidth)")
+    loaded = "[...document.images].every(one => one.complete && one.naturalWidth > 0)"
+    assert comes(lambda: found.page.evaluate(loaded))
     assert all(url.startswith((server[1], "blob:")) for url in found.asked)
     assert found.said == found.dialogs == []
     assert found.text("#asked-name").startswith("my photo.png")
