@@ -48,6 +48,24 @@ def test_the_package_itself_and_the_command_import_no_torch():
     assert printed == "False\n"
 
 
+def test_the_first_help_names_every_command_and_imports_none():
+    code = (
+        "import sys; from shadowmetric.cli import main\ntry: main(['--help'])\nfinally: print('torch' in sys.modules)"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.endswith("False\n")
+    assert all(f"│ {name} " in printed and does in printed for name, does in cli.COMMANDS.items())
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_has_a_help_of_its_own(name, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main([name, "--help"])
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"Usage: shadowmetric {name} ")
+    assert cli.COMMANDS[name] not in printed, "the first help is short, this one says more"
+
+
 def test_an_error_without_an_interrupt_is_no_stop(monkeypatch):
     monkeypatch.setattr(cli, "run", lambda tokens: 1 / 0)
     before = signal.getsignal(signal.SIGINT)

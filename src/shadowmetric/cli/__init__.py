@@ -13,6 +13,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
+COMMANDS = {  # a module of this folder each, imported when it is called, and what the first help says of it
+    "train": "Train an embedder on a dataset or your own pictures.",
+    "evaluate": "Measure a run, or embeddings of any tool.",
+    "compare": "Train several losses on equal terms; one table.",
+    "report": "Draw runs and comparisons on one page.",
+    "export": "Write a run as ONNX files that need no torch.",
+    "index": "Embed a folder of pictures to be searched.",
+    "search": "Find the indexed pictures most like yours.",
+    "verify": "Say whether two pictures show the same.",
+    "serve": "Search an index in a browser, or by JSON.",
+    "data": "List, check and add datasets.",
+    "doctor": "Say what is here; check that ranks train as one.",
+    "bench": "Measure time and memory beside the peers.",
+    "reproduce": "Do the paper's tables and figures again.",
+}
+
 
 def main(tokens: Sequence[str] | None = None) -> None:
     """Run the command with these words, or those of the command line; Ctrl-C is heard from the first import on."""
@@ -28,7 +44,8 @@ def run(tokens: Sequence[str]) -> None:
     from shadowmetric.cli.config import without_config
 
     words, config = without_config(tokens)
-    command_line(config)(words, exit_on_error=False, print_error=False)
+    called = words[0] if words else ""
+    command_line(config, called)(words, exit_on_error=False, print_error=False)
 
 
 def exit_code(wrong: BaseException, pressed: bool) -> int:
@@ -96,29 +113,17 @@ def who() -> str:
     return f"rank {os.environ.get('RANK')}: " if int(os.environ.get("WORLD_SIZE", "1")) > 1 else ""
 
 
-def command_line(config: Path | None = None):
-    """Return the cyclopts application with every sub-command; config is a file of options."""
+def command_line(config: Path | None = None, called: str = ""):
+    """Return the cyclopts application with every sub-command; config is a file of options.
+
+    A sub-command's line of the first help would take the place of its own help, so the one that is called has none.
+    """
     import importlib.metadata
 
     from cyclopts import App
 
-    from shadowmetric.cli import (
-        compare,
-        doctor,
-        evaluate,
-        export,
-        index,
-        report,
-        reproduce,
-        search,
-        serve,
-        train,
-        verify,
-    )
-    from shadowmetric.cli.bench import bench
     from shadowmetric.cli.completion import completion_of
     from shadowmetric.cli.config import config_reader
-    from shadowmetric.cli.data import data
 
     app = App(
         name="shadowmetric",
@@ -128,17 +133,6 @@ def command_line(config: Path | None = None):
         config=[] if config is None else [config_reader(config)],
     )
     app.command(completion_of(app), name="--install-completion")
-    app.command(bench)
-    app.command(data)
-    app.command(evaluate.evaluate, usage=evaluate.USAGE, help_epilogue=evaluate.EXAMPLES)
-    app.command(compare.compare, usage=compare.USAGE, help_epilogue=compare.EXAMPLES)
-    app.command(doctor.doctor, usage=doctor.USAGE, help_epilogue=doctor.EXAMPLES)
-    app.command(reproduce.reproduce, usage=reproduce.USAGE, help_epilogue=reproduce.EXAMPLES)
-    app.command(report.report, usage=report.USAGE, help_epilogue=report.EXAMPLES)
-    app.command(train.train, usage=train.USAGE, help_epilogue=train.EXAMPLES)
-    app.command(export.export, usage=export.USAGE, help_epilogue=export.EXAMPLES)
-    app.command(index.index, usage=index.USAGE, help_epilogue=index.EXAMPLES)
-    app.command(search.search, usage=search.USAGE, help_epilogue=search.EXAMPLES)
-    app.command(serve.serve, usage=serve.USAGE, help_epilogue=serve.EXAMPLES)
-    app.command(verify.verify, usage=verify.USAGE, help_epilogue=verify.EXAMPLES)
+    for number, (name, does) in enumerate(COMMANDS.items()):
+        app.command(f"shadowmetric.cli.{name}:app", name=name, help=None if name == called else does, sort_key=number)
     return app

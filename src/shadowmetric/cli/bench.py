@@ -13,11 +13,11 @@ from shadowmetric.cli.bench_search import search
 from shadowmetric.cli.bench_step import step
 from shadowmetric.cli.bench_training import training
 
-bench = App(name="bench")
-bench.default(losses)
-bench.command(evaluation)
-bench.command(memory)
-bench.command(training)
-bench.command(step)
-bench.command(scale)
-bench.command(search)
+app = App(name="bench")
+app.default(losses)
+app.command(evaluation)
+app.command(memory)
+app.command(training)
+app.command(step)
+app.command(scale)
+app.command(search)

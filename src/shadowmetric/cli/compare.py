@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from shadowmetric.cli.config import CONFIG_HELP
 from shadowmetric.cli.train import RUNS, data_name
@@ -12,7 +12,6 @@ from shadowmetric.losses.catalogue import PAPER_LOSSES
 from shadowmetric.mistakes import Mistake, Stopped
 from shadowmetric.training.settings import TrainSettings, check_settings, with_recipe
 
-USAGE = "Usage: shadowmetric compare [OPTIONS]"
 EXAMPLES = f"""\
 {CONFIG_HELP}
 
@@ -44,6 +43,10 @@ class CompareSettings:
     """Trainings at a time. Default: one a core, or one if there is a GPU."""
 
 
+app = App(name="compare", usage="Usage: shadowmetric compare [OPTIONS]", help_epilogue=EXAMPLES)
+
+
+@app.default
 def compare(
     *,
     settings: Annotated[TrainSettings, Parameter(name="*")] | None = None,

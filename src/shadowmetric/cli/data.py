@@ -20,10 +20,10 @@ Root = Annotated[Path | None, Parameter(show_default=False)]
 
 DOWNLOAD_BYTES = 10**9  # what a download may take for a while
 
-data = App(name="data", help="Which datasets there are, whether a copy of one is whole, and how to add one.")
+app = App(name="data", help="Which datasets there are, whether a copy of one is whole, and how to add one.")
 
 
-@data.command(name="list")
+@app.command(name="list")
 def list_datasets(*, data_root: Root = None, json: Flag = False) -> None:
     """Show every dataset by name, and whether it is below the data root.
 
@@ -45,7 +45,7 @@ def list_datasets(*, data_root: Root = None, json: Flag = False) -> None:
         print_list(screen(), root)
 
 
-@data.command
+@app.command
 def check(
     name: str, /, *, data_root: Root = None, allow_partial: Flag = False, quick: Flag = False, json: Flag = False
 ) -> None:
@@ -82,7 +82,7 @@ def check(
     sys.exit(1 if faults else 0)
 
 
-@data.command
+@app.command
 def add(name: str, /, *archives: Path, data_root: Root = None, allow_partial: Flag = False) -> None:
     """Put a dataset below the data root: from its official archives, or by downloading it if that is possible.
 

@@ -2,13 +2,12 @@
 
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from shadowmetric.cli.config import CONFIG_HELP
 from shadowmetric.losses.catalogue import CONTROLS, LOSSES
 from shadowmetric.mistakes import Mistake, Stopped
 
-USAGE = "Usage: shadowmetric doctor [OPTIONS]"
 EXAMPLES = f"""\
 {CONFIG_HELP}
 
@@ -25,6 +24,10 @@ Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Quick = Annotated[bool, Parameter(name=("--quick", "--no-ranks"), negative="", show_default=False)]
 
 
+app = App(name="doctor", usage="Usage: shadowmetric doctor [OPTIONS]", help_epilogue=EXAMPLES)
+
+
+@app.default
 def doctor(
     *,
     loss: Names = (),

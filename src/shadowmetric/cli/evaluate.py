@@ -4,6 +4,8 @@ import json
 import sys
 from pathlib import Path
 
+from cyclopts import App
+
 from shadowmetric.cli.evaluate_input import Evaluated, what_to_evaluate
 from shadowmetric.cli.evaluate_settings import EvaluateSettings, File, check, check_out, spelt, write
 from shadowmetric.evaluation import Interval, Scores
@@ -11,7 +13,6 @@ from shadowmetric.evaluation import evaluate as scores_of
 from shadowmetric.evaluation.progress import Bar
 from shadowmetric.mistakes import Mistake
 
-USAGE = "Usage: shadowmetric evaluate RUN | EMBEDDINGS [LABELS] [OPTIONS]"
 EXAMPLES = """\
 Examples:
 
@@ -26,6 +27,12 @@ and after numpy.save("e.npy", embeddings) and numpy.save("l.npy", labels):
 """
 
 
+app = App(
+    name="evaluate", usage="Usage: shadowmetric evaluate RUN | EMBEDDINGS [LABELS] [OPTIONS]", help_epilogue=EXAMPLES
+)
+
+
+@app.default
 def evaluate(embeddings: File = None, labels: File = None, /, *, settings: EvaluateSettings | None = None) -> None:
     """Measure how well embeddings retrieve, classify, cluster and verify.
 

@@ -5,11 +5,10 @@ import json as json_text
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from shadowmetric.mistakes import Mistake, Stopped
 
-USAGE = "Usage: shadowmetric export RUN [OPTIONS]"
 EXAMPLES = """\
 Examples:
 
@@ -22,6 +21,10 @@ Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Place = Annotated[Path | None, Parameter(show_default=False)]
 
 
+app = App(name="export", usage="Usage: shadowmetric export RUN [OPTIONS]", help_epilogue=EXAMPLES)
+
+
+@app.default
 def export(
     run: Path,
     /,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from shadowmetric.mistakes import Interrupted, Mistake
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from shadowmetric.serving.listing import Listing
     from shadowmetric.serving.model import Model
 
-USAGE = "Usage: shadowmetric index RUN FOLDER|TABLE.csv [OPTIONS]"
 EXAMPLES = """\
 Examples; a second call embeds only what has changed:
 
@@ -29,6 +28,10 @@ BATCH = 32
 Tell = Callable[[str, float], None]
 
 
+app = App(name="index", usage="Usage: shadowmetric index RUN FOLDER|TABLE.csv [OPTIONS]", help_epilogue=EXAMPLES)
+
+
+@app.default
 def index(
     run: Annotated[Path | None, Parameter(show_default=False)] = None,
     pictures: Annotated[Path | None, Parameter(show_default=False)] = None,

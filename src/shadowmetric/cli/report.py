@@ -4,11 +4,10 @@ import importlib.util
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from shadowmetric.mistakes import Mistake
 
-USAGE = "Usage: shadowmetric report RUN... [OPTIONS]"
 EXAMPLES = """\
 Examples:
 
@@ -21,6 +20,10 @@ NEEDED = ("jinja2", "plotly")
 NEEDED_FOR_PICTURES = ("openTSNE",)
 
 
+app = App(name="report", usage="Usage: shadowmetric report RUN... [OPTIONS]", help_epilogue=EXAMPLES)
+
+
+@app.default
 def report(
     *runs: Path,
     out: Annotated[Path | None, Parameter(show_default=False)] = None,

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from shadowmetric.cli.config import CONFIG_HELP
 from shadowmetric.cli.train import RUNS
 from shadowmetric.mistakes import Interrupted, Mistake, Stopped
 
-USAGE = "Usage: shadowmetric reproduce NAME [OPTIONS]"
 EXAMPLES = f"""\
 {CONFIG_HELP}
 
@@ -53,6 +52,10 @@ class ReproduceSettings:
     """Trainings at a time. Default: one a core, or one if there is a GPU."""
 
 
+app = App(name="reproduce", usage="Usage: shadowmetric reproduce NAME [OPTIONS]", help_epilogue=EXAMPLES)
+
+
+@app.default
 def reproduce(name: str, /, *, what: ReproduceSettings | None = None) -> None:
     """Do a table, figure or ablation of the paper again, and print ours beside the paper's.
 

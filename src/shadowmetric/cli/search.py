@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from shadowmetric.cli import one_line
 from shadowmetric.mistakes import Mistake, Stopped
@@ -14,7 +14,6 @@ from shadowmetric.mistakes import Mistake, Stopped
 if TYPE_CHECKING:
     from shadowmetric.serving.searching import Answer
 
-USAGE = "Usage: shadowmetric search INDEX PICTURE... [OPTIONS]"
 EXAMPLES = """\
 Examples:
 
@@ -26,6 +25,10 @@ Examples:
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
+app = App(name="search", usage="Usage: shadowmetric search INDEX PICTURE... [OPTIONS]", help_epilogue=EXAMPLES)
+
+
+@app.default
 def search(
     index: Annotated[str | None, Parameter(show_default=False)] = None,
     /,

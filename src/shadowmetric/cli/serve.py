@@ -4,11 +4,10 @@ import importlib.util
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from shadowmetric.mistakes import Mistake
 
-USAGE = "Usage: shadowmetric serve INDEX [OPTIONS]"
 EXAMPLES = """\
 Examples:
 
@@ -25,6 +24,10 @@ and from another program:
 NEEDED = ("fastapi", "prometheus_client", "uvicorn")
 
 
+app = App(name="serve", usage="Usage: shadowmetric serve INDEX [OPTIONS]", help_epilogue=EXAMPLES)
+
+
+@app.default
 def serve(
     index: str | None = None,
     /,

@@ -4,13 +4,12 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from shadowmetric.cli.config import CONFIG_HELP
 from shadowmetric.mistakes import Mistake
 from shadowmetric.training.settings import TrainSettings
 
-USAGE = "Usage: shadowmetric train [OPTIONS]"
 EXAMPLES = f"""\
 {CONFIG_HELP}
 
@@ -37,6 +36,10 @@ TITLES = {
 }
 
 
+app = App(name="train", usage="Usage: shadowmetric train [OPTIONS]", help_epilogue=EXAMPLES)
+
+
+@app.default
 def train(
     *,
     settings: Annotated[TrainSettings, Parameter(name="*")] | None = None,

@@ -6,12 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from shadowmetric.cli import one_line
 from shadowmetric.mistakes import Mistake
 
-USAGE = "Usage: shadowmetric verify RUN PICTURE PICTURE [OPTIONS]"
 EXAMPLES = """\
 Examples:
 
@@ -21,6 +20,10 @@ Examples:
 Some = Annotated[Path | None, Parameter(show_default=False)]
 
 
+app = App(name="verify", usage="Usage: shadowmetric verify RUN PICTURE PICTURE [OPTIONS]", help_epilogue=EXAMPLES)
+
+
+@app.default
 def verify(
     run: Some = None,
     first: Some = None,
