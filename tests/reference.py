@@ -481,6 +481,11 @@ def precision_at(ranks: list[int], k: int) -> float:
     return sum(rank <= k for rank in ranks) / k if ranks else math.nan
 
 
+def ir_recall_at(ranks: list[int], k: int) -> float:
+    """The share of the relevant items that the first k items hold."""
+    return sum(rank <= k for rank in ranks) / len(ranks) if ranks else math.nan
+
+
 def r_precision(ranks: list[int]) -> float:
     """The relevant share of the first R items, where R is how many are relevant."""
     return mean([rank <= len(ranks) for rank in ranks])

@@ -95,6 +95,7 @@ def test_the_tables_hold_the_figures_of_the_library(capsys, folder):
         "Recall@1": scores.recall_at[1],
         "Recall@8": scores.recall_at[8],
         "Precision@10": scores.precision_at[10],
+        "IR recall@10": scores.ir_recall_at[10],
         "R-precision": scores.r_precision,
         "MAP@R": scores.map_at_r,
         "MRR": scores.reciprocal_rank,
@@ -314,8 +315,8 @@ def test_tables_fit_the_terminal(capsys, folder, monkeypatch, width, labels):
     if width >= 80:
         assert not [line for line in lines if "…" in line and "a name that …lumn is" not in line]
         figures = lines[lines.index("") + 3 : lines.index("", lines.index("") + 1)]
-        assert [line.split()[0].split("@")[0] for line in figures[4:13]] == (
-            ["Precision", "R-precision", "MAP", "MRR", "Silhouette", "Accuracy,", "Macro-F1,", "NMI", "AMI"]
+        assert [line.split()[0].split("@")[0] for line in figures[4:14]] == (
+            ["Precision", "IR", "R-precision", "MAP", "MRR", "Silhouette", "Accuracy,", "Macro-F1,", "NMI", "AMI"]
         )  # none is folded
     else:
         assert "what it is" not in "\n".join(lines)

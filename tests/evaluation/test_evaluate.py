@@ -33,6 +33,7 @@ def test_every_figure_of_any_batch_equals_the_loops(batch):
 
     wanted = {f"recall_at_{k}": mean([reference.recall_at(r, k) for r in ranks]) for k in (1, 2, 4, 8)}
     wanted["precision_at_10"] = mean([reference.precision_at(r, 10) for r in ranks])
+    wanted["ir_recall_at_10"] = mean([reference.ir_recall_at(r, 10) for r in ranks])
     wanted["r_precision"] = mean([reference.r_precision(r) for r in ranks])
     wanted["map_at_r"] = mean([reference.map_at_r(r) for r in ranks])
     wanted["reciprocal_rank"] = mean([reference.reciprocal_rank(r) for r in ranks])

@@ -29,6 +29,7 @@ def measured(sets, *, measures=RETRIEVAL, ks=KS, scratch=2**26):
 def expected(ranks):
     values = {f"recall_at_{k}": [reference.recall_at(r, k) for r in ranks] for k in KS}
     values |= {f"precision_at_{k}": [reference.precision_at(r, k) for r in ranks] for k in KS}
+    values |= {f"ir_recall_at_{k}": [reference.ir_recall_at(r, k) for r in ranks] for k in KS}
     values["r_precision"] = [reference.r_precision(r) for r in ranks]
     values["map_at_r"] = [reference.map_at_r(r) for r in ranks]
     values["reciprocal_rank"] = [reference.reciprocal_rank(r) for r in ranks]
@@ -88,6 +89,8 @@ def test_duplicates_of_another_class_come_first_wherever_they_stand():
         assert found["reciprocal_rank"].item() == 1 / 3
         assert found["r_precision"].item() == found["map_at_r"].item() == 0.0
         assert found["precision_at_5"].item() == 2 / 5
+        assert found["ir_recall_at_2"].item() == 0.0
+        assert found["ir_recall_at_5"].item() == 1.0
 
 
 def test_lone_queries_have_no_value_and_rank_nothing():

@@ -130,6 +130,13 @@ def test_a_loss_says_the_unit_of_its_margin():
     assert "margin=0.5 (radians)" in repr(sm.ArcFaceLoss(3, 8))
 
 
+def test_the_text_of_a_loss_has_the_bytes_that_it_keeps():
+    for loss in (sm.ShadowLoss(), sm.AngularLoss(), sm.NPairLoss(), sm.SoftTripleLoss(3, 8)):
+        assert f"kept={loss.memory().kept} bytes" in repr(loss)
+    assert "P bytes" in repr(sm.ShadowLoss())  # a triplet for each positive pair
+    assert "kept" not in repr(sm.ShadowLoss(miner=lambda embeddings, labels: None))  # who knows
+
+
 def test_a_named_miner_takes_the_loss_s_margin_and_an_object_keeps_its_own():
     assert sm.ShadowLoss(0.7).miner == sm.SemiHardMiner(0.7)
     assert sm.ShadowLoss(0.7, miner=sm.SemiHardMiner(0.1)).miner == sm.SemiHardMiner(0.1)

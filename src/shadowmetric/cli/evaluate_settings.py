@@ -39,7 +39,7 @@ class EvaluateSettings:
     recall_at: Sizes = (1, 2, 4, 8)
     """The K of Recall@K. Default: 1 2 4 8."""
     precision_at: Sizes = (10,)
-    """The K of Precision@K. Default: 10."""
+    """The K of Precision@K and of IR recall@K, which divides by all relevant items. Default: 10."""
     neighbours: int = 5
     """How many neighbours vote on a class."""
     silhouette_distance: str = "euclidean"

@@ -27,6 +27,7 @@ WORDS = {  # 32 characters at most, or they are folded in 80 columns
     "nmi": "k-means clusters against classes",
     "ami": "NMI beyond what chance gives",
 }
+KINDS = {"recall": "Recall", "precision": "Precision", "ir_recall": "IR recall"}
 LONGEST_NAME = 20  # characters of a class name
 HEAD = 12  # of them before the gap
 
@@ -35,7 +36,7 @@ def figure_name(name: str, setting: Setting) -> str:
     """Return what people call a figure, with the settings that change it."""
     kind, _, k = name.rpartition("_at_")
     if k.isdecimal():
-        return f"{kind.capitalize()}@{k}"
+        return f"{KINDS[kind]}@{k}"
     if name in ("accuracy", "macro_f1"):
         return f"{NAMES[name]}, k = {setting.neighbours}"
     if name == "silhouette" and setting.silhouette_distance != "euclidean":
@@ -50,6 +51,8 @@ def figure_words(name: str) -> str:
         return WORDS[name]
     if kind == "precision":
         return f"relevant share of the first {k}"
+    if kind == "ir_recall":
+        return f"of all relevant, in the first {k}"
     return "the nearest item is relevant" if k == "1" else f"a relevant item in the first {k}"
 
 

@@ -60,7 +60,8 @@ def evaluate(
     """Return the scores of embeddings (queries, dim) with integer labels (queries,): tensors or numpy arrays.
 
     gallery: rows to search instead of the set itself; without it each query is left out of its own gallery.
-    measures: which of MEASURES; "accuracy" brings macro-F1 and the class report, "nmi" brings AMI.
+    measures: which of MEASURES; "precision_at" brings the recall of information retrieval at the same K, "accuracy"
+    macro-F1 and the class report, "nmi" AMI.
     neighbours: how many vote on a class. queries: measure a sample of so many, drawn with the seed; clusters and
     collapse are of the whole set all the same. progress: a bar on standard error after two seconds if that is a
     terminal, or a function that is told the stage and the share done.

@@ -76,7 +76,7 @@ def retrieved(task: Task, tell: Progress) -> Found:
 
 def _means(values: dict[str, Tensor]) -> dict[str, Any]:
     """Return the means over the queries that are not lone."""
-    figures: dict[str, Any] = {"recall_at": {}, "precision_at": {}}
+    figures: dict[str, Any] = {"recall_at": {}, "precision_at": {}, "ir_recall_at": {}}
     for name, value in values.items():
         kind, _, k = name.rpartition("_")
         if kind in figures:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from shadowmetric.evaluation.comparison import Sets, compare
 from shadowmetric.evaluation.hits import Hits, ranked_hits
+from shadowmetric.evaluation.ir_recall import ir_recall_at_k
 from shadowmetric.evaluation.map_at_r import map_at_r
 from shadowmetric.evaluation.precision import precision_at_k
 from shadowmetric.evaluation.r_precision import r_precision
@@ -63,6 +64,7 @@ def _values(
         values |= {f"recall_at_{k}": recall_at_k(hits, k) for k in recall_at}
     if "precision_at" in measures:
         values |= {f"precision_at_{k}": precision_at_k(hits, k) for k in precision_at}
+        values |= {f"ir_recall_at_{k}": ir_recall_at_k(hits, k) for k in precision_at}
     if "r_precision" in measures:
         values["r_precision"] = r_precision(hits)
     if "map_at_r" in measures:

@@ -62,6 +62,7 @@ class Scores:
     setting: Setting
     recall_at: dict[int, float] = field(default_factory=dict)
     precision_at: dict[int, float] = field(default_factory=dict)
+    ir_recall_at: dict[int, float] = field(default_factory=dict)  # of all relevant items
     r_precision: float = math.nan
     map_at_r: float = math.nan
     reciprocal_rank: float = math.nan
@@ -83,6 +84,7 @@ class Scores:
         """Return the figures that were asked for, by name: recall_at_1, map_at_r, ..."""
         found = {f"recall_at_{k}": value for k, value in self.recall_at.items()}
         found |= {f"precision_at_{k}": value for k, value in self.precision_at.items()}
+        found |= {f"ir_recall_at_{k}": value for k, value in self.ir_recall_at.items()}
         named = {
             "r_precision": self.r_precision,
             "map_at_r": self.map_at_r,

@@ -66,8 +66,8 @@ class AngularLoss(SummedLoss):
         across = self._similarity(others, None, positive, negative)
         return mean_of(softplus(self._bound(to_negative + across, to_positive)))
 
-    def extra_repr(self) -> str:
-        """Say the settings."""
+    def said_settings(self) -> str:
+        """Return the settings as text."""
         return f"degrees={self.degrees:g}, normalize={self.normalize}"
 
     def _bound(self, to_negative: Tensor, to_positive: Tensor) -> Tensor:

@@ -44,6 +44,6 @@ class LengthPenalty(SummedLoss):
         inner, more = self.loss.memory(dtype, references=references), Bytes(row=4 * width_of(dtype).working)
         return Cost(inner.kept + more, tuple(phase + more for phase in inner.phases))
 
-    def extra_repr(self) -> str:
-        """Say the weight."""
+    def said_settings(self) -> str:
+        """Return the weight as text."""
         return f"weight={self.weight:g}"

@@ -243,8 +243,8 @@ class MinedLoss(SummedLoss):
         )
         return reduced(totals_of(values), self.reduction)
 
-    def extra_repr(self) -> str:
-        """Say the settings, and the unit of the margin."""
+    def said_settings(self) -> str:
+        """Return the settings as text, the margin with its unit."""
         unit = f" ({self.unit})" if self.unit else ""
         shape = f"normalize={self.normalize}, reduction={self.reduction!r}"
         return f"margin={self.margin:g}{unit}, miner={self.miner}, {shape}"

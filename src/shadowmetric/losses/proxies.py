@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from shadowmetric.checks import ELSEWHERE, check_scratch
-from shadowmetric.losses.row_loss import said_settings
+from shadowmetric.losses.row_loss import settings_of
 from shadowmetric.losses.sums import SummedLoss, Sums, joined, mean_of, sums_of
 from shadowmetric.mining.given import Given
 from shadowmetric.ops.memory import Bytes, Cost, streamed, width_of
@@ -66,9 +66,9 @@ class ProxyLoss(SummedLoss):
         """Return the centres with their own learning rate, for an optimiser."""
         return [{"params": [self.centers], "lr": self.center_learning_rate}]
 
-    def extra_repr(self) -> str:
-        """Say the settings, and the unit of the margin."""
-        return said_settings(self, self.unit)
+    def said_settings(self) -> str:
+        """Return the settings as text, the margin with its unit."""
+        return settings_of(self, self.unit)
 
     def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
         """Return the sums of a mean over rows and of what the centres cost.

@@ -132,12 +132,12 @@ class RowLoss(SummedLoss):
             Batch(given.embeddings, given.references, pairs, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
         )
 
-    def extra_repr(self) -> str:
-        """Say the settings, and the unit of the margin."""
-        return said_settings(self, self.unit)
+    def said_settings(self) -> str:
+        """Return the settings as text, the margin with its unit."""
+        return settings_of(self, self.unit)
 
 
-def said_settings(loss: nn.Module, unit: str) -> str:
+def settings_of(loss: nn.Module, unit: str) -> str:
     """Return the settings of a loss as text, the margin with its unit."""
     hidden = {"training", "scratch_bytes", "debug"}
     settings = {name: value for name, value in vars(loss).items() if name[0] != "_" and name not in hidden}

@@ -54,6 +54,18 @@ class SummedLoss(nn.Module):
         """Return the sums over the anchors of a checked batch."""
         raise NotImplementedError
 
+    def said_settings(self) -> str:
+        """Return the settings as text, the margin with its unit."""
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        """Say the settings, and the bytes that are kept for backward; the letters are those of `ops/memory`."""
+        settings = self.said_settings()
+        try:
+            return f"{settings}, kept={self.memory().kept} bytes"
+        except ValueError:  # a miner of another library, which does not say what its triplets take
+            return settings
+
     def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
         """Return what a batch of embeddings of a type takes, forward and backward, as formulas.
 
