@@ -1,6 +1,6 @@
 """Losses of this library as losses of sentence-transformers: for its trainer, its samplers, its model cards.
 
-```python title="not run: needs a model; docs/sentence-transformers.md trains one"
+```python
 loss = SentenceLoss(model, sm.ShadowLoss(0.2))
 SentenceTransformerTrainer(model=model, train_dataset=data, loss=loss).train()
 ```

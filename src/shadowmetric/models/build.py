@@ -1,15 +1,16 @@
 """From a name to an embedder.
 
 ```python
+from safetensors.torch import save_file
+
 from shadowmetric.models import build_embedder
 
-build_embedder("resnet18", size=32)  # from scratch
+embedder = build_embedder("resnet18", size=32)  # from scratch
+save_file(embedder.state_dict(), "mine.safetensors")
+build_embedder("resnet18", size=224, weights="mine.safetensors", freeze_batch_norm=True)
 ```
 
-```python title="not run: needs files of weights"
-build_embedder("googlenet", weights="pretrained", freeze_batch_norm=True)
-build_embedder("timm:tf_efficientnet_lite0", weights="lite0.safetensors")
-```
+`weights="pretrained"` downloads what torchvision or timm has published by that name.
 
 The same name, settings and seed give the same weights, whatever was drawn before, and nothing drawn later changes:
 torch's generator is seeded for the construction alone and then put back.

@@ -1,17 +1,17 @@
 """From a run to its use: export, index, search, verify, serve. The commands of the same names call what these call.
 
-```python title="not run: needs a run and photos"
+```python
 from shadowmetric import serving
 
 serving.export("runs/birds")  # ONNX files, and what they lost
 serving.export("runs/birds", bundle="device", pictures="photos")  # all that a small device needs
 serving.index("runs/birds", "photos", "photos.shadowmx")
 serving.search("photos.shadowmx", ["photo.jpg"])[0].hits
-serving.verify("runs/birds", "one.jpg", "other.jpg").same
-serving.serve("photos.shadowmx")  # until Ctrl-C
+serving.verify("runs/birds", "photo.jpg", "other.jpg").same
 ```
 
-`tell`, where there is one, hears what is being done and the share of it that is done.
+`serve("photos.shadowmx")` then answers until Ctrl-C. `tell`, where there is one, hears what is being done and the
+share of it that is done.
 """
 
 from __future__ import annotations
