@@ -1,6 +1,7 @@
 """One hypothesis profile for everyone: no deadlines (machines are noisy), the same examples on every run.
 
-`make test` runs a process a core: each then computes with one thread, as the processes of a comparison do.
+`make test` runs a process a core: each then computes with one thread, as the processes of a comparison do, and so do
+the processes that it starts.
 """
 
 import os
@@ -21,6 +22,7 @@ settings.register_profile(
 settings.load_profile("shadowmetric")
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 
 @pytest.fixture
