@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +44,14 @@ def measured(monkeypatch):
 
     monkeypatch.setattr(scale_ranks, "measured", found)
     return asked
+
+
+def test_the_page_on_scale_quotes_what_the_command_computes(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "130")
+    run("--paper")
+    printed = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
+    results = Path(__file__).parents[2] / "results"
+    assert printed.strip() == (results / "scale-paper.txt").read_text(encoding="utf-8").strip()
 
 
 def test_paper_measures_nothing(capsys, measured):

@@ -130,15 +130,31 @@ def short_ways_table(records: dict[str, Record]) -> Table:
 
 def with_tables(page: str, name: str, *tables: Table) -> str:
     """Return a page with tables between the marks of a name, each below its title if it has one."""
+    return with_text(
+        page,
+        name,
+        "\n".join(f"### {one.title}\n\n{as_markdown(one)}" if one.title else as_markdown(one) for one in tables),
+    )
+
+
+def with_text(page: str, name: str, text: str) -> str:
+    """Return a page with a text between the marks of a name."""
     begin, end = (mark.format(name) for mark in MARKS)
     before, found, rest = page.partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
         raise ValueError(f"the page has no marks {begin} and {end}.")
-    middle = "\n".join(
-        f"### {table.title}\n\n{as_markdown(table)}" if table.title else as_markdown(table) for table in tables
+    return f"{before}{begin}\n{text}{end}{after}"
+
+
+def printed_texts(results: Path) -> dict[str, str]:
+    """Return what `bench scale` printed, by the marks of docs/scale.md."""
+    measured, paper = (
+        (results / name).read_text(encoding="utf-8").rstrip() for name in ("scale.txt", "scale-paper.txt")
     )
-    return f"{before}{begin}\n{middle}{end}{after}"
+    computed, heading, ranks = paper.partition("\n\nRanks from which")
+    found = {"measured": measured, "computed": computed, "overtakes": (heading + ranks).strip()}
+    return {mark: f"```text\n{text}\n```\n" for mark, text in found.items()}
 
 
 def pages(root: Path) -> dict[Path, str]:
@@ -162,6 +178,9 @@ def pages(root: Path) -> dict[Path, str]:
         made[page] = (root / page).read_text(encoding="utf-8")
         for name, some in by_mark.items():
             made[page] = with_tables(made[page], name, *some)
+    made["docs/scale.md"] = (root / "docs/scale.md").read_text(encoding="utf-8")
+    for name, text in printed_texts(results).items():
+        made["docs/scale.md"] = with_text(made["docs/scale.md"], name, text)
     return {root / page: text for page, text in ({"docs/claims.md": claims_page(records)} | made | drawn).items()}
 
 
