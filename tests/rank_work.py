@@ -9,6 +9,8 @@ import torch
 import torch.distributed as dist
 from every_loss import CLASSES, LOSSES
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import shadowmetric as sm
@@ -165,6 +167,26 @@ def towers() -> dict[str, Any]:
     return {"value": value.detach(), "gradient": gradient}
 
 
+def sharded() -> dict[str, Any]:
+    """Return the gradient of weights that FSDP shards, cached, and what cached_rows says of them; shares are even.
+
+    FSDP gathers weights in every forward pass, so ranks must have as many micro-batches.
+    """
+    images, labels = pictures()
+    half = IMAGES // 2
+    own = slice(half * ranks_here().rank, half * (ranks_here().rank + 1))
+    embedder = fully_shard(embedder_of(), mesh=init_device_mesh("cpu", (2,)))
+    loss = sm.GatheredLoss(loss_of("shadow/semi_hard"))
+    try:
+        loss(sm.cached_rows(embedder, images[own], 4), labels[own]).backward()
+        said = "nothing"
+    except RuntimeError as wrong:
+        said = str(wrong)
+    embedder.zero_grad()
+    sm.cached_backward(embedder, images[own], labels[own], loss, micro_batch=4)
+    return {"said": said, "gradient": [parameter.grad.full_tensor() for parameter in embedder.parameters()]}
+
+
 def noted_mean(buckets: list[int], bucket: Any) -> Any:
     buckets.append(bucket.index())
     done = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
@@ -248,4 +270,5 @@ def all_work() -> dict[str, Any]:
     found = {"steps": every_step(), "anchors": work_of_anchors(), "shares": shares()}
     found |= {"from_first": from_first(), "looked_at": looked_at(), "towers": towers()}
     found["inside"] = {name: inside(name) for name in INSIDE}
+    found["sharded"] = sharded() if ranks_here().ranks == 2 else None
     return found | {"empty": empty_rank() if ranks_here().ranks > 1 else ""}

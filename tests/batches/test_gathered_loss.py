@@ -78,6 +78,18 @@ def test_collectives_of_a_step_are_few_and_do_not_grow_with_the_micro_batches(ra
         assert counts["all_reduce"] == 1 + found["buckets"]  # the sums
 
 
+def test_weights_that_are_sharded_get_the_gradient_of_one_process_or_a_refusal():
+    images, labels = rank_work.pictures()
+    half = 2 * (rank_work.IMAGES // 2)
+    embedder = rank_work.embedder_of()
+    rank_work.loss_of("shadow/semi_hard")(embedder(images[:half]), labels[:half]).backward()
+    for rank in ranks_of(2):
+        for found, wanted in zip(rank["sharded"]["gradient"], embedder.parameters(), strict=True):
+            torch.testing.assert_close(found, wanted.grad, **TOLERANCE)
+        assert "as under FSDP" in rank["sharded"]["said"]
+        assert "use cached_backward" in rank["sharded"]["said"]
+
+
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_a_rank_mines_its_own_anchors_against_everybody(ranks):
     for number, rank in enumerate(ranks_of(ranks)):
