@@ -157,6 +157,7 @@ def test_dark_follows_the_system_and_the_button(opened):
     assert comes(lambda: (light := colours())[1] == {light[0]} != dark[1])
     assert page.get_attribute("#theme", "aria-pressed") == "false"
     page.emulate_media(color_scheme="light")
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")  # it is heard of
     page.emulate_media(color_scheme="dark")
     assert comes(colours, dark) == dark
 

@@ -44,8 +44,8 @@ def run(tokens: Sequence[str]) -> None:
     from shadowmetric.cli.config import without_config
 
     words, config = without_config(tokens)
-    called = words[0] if words else ""
-    command_line(config, called)(words, exit_on_error=False, print_error=False)
+    first_help = list(words) in ([], ["--help"], ["-h"])
+    command_line(config, first_help=first_help)(words, exit_on_error=False, print_error=False)
 
 
 def exit_code(wrong: BaseException, pressed: bool) -> int:
@@ -113,10 +113,10 @@ def who() -> str:
     return f"rank {os.environ.get('RANK')}: " if int(os.environ.get("WORLD_SIZE", "1")) > 1 else ""
 
 
-def command_line(config: Path | None = None, called: str = ""):
+def command_line(config: Path | None = None, *, first_help: bool = False):
     """Return the cyclopts application with every sub-command; config is a file of options.
 
-    A sub-command's line of the first help would take the place of its own help, so the one that is called has none.
+    first_help: with a line for each, so that none is imported to be listed. Once it is, it would lose its own help.
     """
     import importlib.metadata
 
@@ -134,5 +134,5 @@ def command_line(config: Path | None = None, called: str = ""):
     )
     app.command(completion_of(app), name="--install-completion")
     for number, (name, does) in enumerate(COMMANDS.items()):
-        app.command(f"shadowmetric.cli.{name}:app", name=name, help=None if name == called else does, sort_key=number)
+        app.command(f"shadowmetric.cli.{name}:app", name=name, help=does if first_help else None, sort_key=number)
     return app
