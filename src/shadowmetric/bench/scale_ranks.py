@@ -16,15 +16,12 @@ Traffic is found twice. Counted: what each call of torch.distributed must receiv
 Loopback: what the kernel says went through the loopback device, divided by ranks; other programs count there too.
 """
 
-import contextlib
-import os
 import statistics
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -36,7 +33,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from shadowmetric.batches import GatheredLoss
 from shadowmetric.batches.budget import probe_embedder
 from shadowmetric.batches.cached import cached_step
-from shadowmetric.batches.meter import peak_extra_bytes
+from shadowmetric.bench.rank_counters import cores_here, counted, fastest, loopback_bytes, middle_peak
 from shadowmetric.bench.scale import NUMBER, Machine, Network, Step, backward_flops, product_flops
 from shadowmetric.losses import ShadowLoss
 from shadowmetric.models import Embedder, build_embedder
@@ -46,9 +43,7 @@ BACKBONE, PIXELS = "small_cnn", 28
 WARM_UP = 2
 FEW, MANY = 64, 2**20  # bytes of an all-gather: of latency alone, and of bandwidth
 PIECES = 4  # micro-batches whose memory is measured: as in a step, they follow one another
-PEAKS = 3
 LEAST = 10  # of a time that is said to grow with a size, at least one part in so many does: noise makes nothing free
-DEVICES = Path("/proc/net/dev")
 
 Figures = dict[str, Any]
 Say = Callable[[str], None]
@@ -215,87 +210,11 @@ def whole_steps(embedder: Embedder, images: Tensor, labels: Tensor, what: Trial)
     return found | {"received_bytes": counts["bytes"], "collectives": counts["calls"]}
 
 
-class Took(NamedTuple):
-    """Seconds on the clock and of a core."""
-
-    clock: float
-    core: float
-
-
-def fastest(action: Callable[[], object], repeats: int, warm_up: int = 1) -> Took:
-    """Return the least of either that an action takes which all ranks begin together."""
-    took = []
-    for _ in range(warm_up + repeats):
-        dist.barrier()
-        began, core = time.perf_counter(), time.process_time()
-        action()
-        took.append((time.perf_counter() - began, time.process_time() - core))
-    clock, core = zip(*took[warm_up:], strict=True)
-    return Took(min(clock), min(core))
-
-
-def middle_peak(action: Callable[[], object]) -> int | None:
-    """Return the median of a few times by how much held memory rises: C's allocator is seldom twice the same."""
-    peaks = [peak for _ in range(PEAKS) if (peak := peak_extra_bytes(action)) is not None]
-    return int(statistics.median(peaks)) if peaks else None
-
-
 def _sent_by_a_function(bucket: Any) -> Any:
     """Send gradients as DistributedDataParallel does, by a call that can be counted."""
     done = dist.all_reduce(bucket.buffer(), async_op=True)
     assert done is not None
     return done.get_future().then(lambda future: future.value()[0] / dist.get_world_size())
-
-
-@contextlib.contextmanager
-def counted() -> Iterator[dict[str, float]]:
-    """Count the calls of torch.distributed, and the bytes that this rank must receive by them."""
-    counts = {"calls": 0.0, "bytes": 0.0}
-    rank, ranks = ranks_here()
-
-    def bytes_of(tensor: Tensor) -> int:
-        return tensor.numel() * tensor.element_size()
-
-    received: dict[str, Callable[..., float]] = {
-        "all_gather": lambda found, rows, *_: (ranks - 1) * bytes_of(rows),
-        "all_gather_into_tensor": lambda found, rows, *_: bytes_of(found) - bytes_of(rows),
-        "reduce_scatter": lambda own, parts, *_: (ranks - 1) * bytes_of(own),
-        "all_reduce": lambda values, *_: 2 * (ranks - 1) / ranks * bytes_of(values),
-        "_broadcast_coalesced": lambda group, tensors, *_: sum(map(bytes_of, tensors)) if rank else 0.0,
-    }
-
-    def noting(name: str) -> Callable[..., Any]:
-        call = getattr(dist, name)
-
-        def noted(*given: Any, **named: Any) -> Any:
-            counts["calls"] += 1
-            counts["bytes"] += received[name](*given)
-            return call(*given, **named)
-
-        return noted
-
-    calls = {name: getattr(dist, name) for name in received}
-    try:
-        for name in received:
-            setattr(dist, name, noting(name))
-        yield counts
-    finally:
-        for name, call in calls.items():
-            setattr(dist, name, call)
-
-
-def loopback_bytes() -> int | None:
-    """Return what the loopback device has received so far; None where the kernel does not say."""
-    try:
-        lines = DEVICES.read_text().splitlines()
-    except OSError:
-        return None
-    return next((int(line.split(":")[1].split()[0]) for line in lines if line.strip().startswith("lo:")), None)
-
-
-def cores_here() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def calibrated(found: dict[int, list[Figures]], what: Trial) -> tuple[Machine, Network]:

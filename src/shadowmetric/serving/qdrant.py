@@ -25,12 +25,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from shadowmetric.device.entries import About, Entry, Hit, about_from, key_of
+from shadowmetric.device.entries import About, Entry, Hit, about_from
 from shadowmetric.device.search import unknown_class
 from shadowmetric.mistakes import Mistake, Stopped
 from shadowmetric.serving.embedding import Embedded
 from shadowmetric.serving.file_gallery import check_rows
 from shadowmetric.serving.qdrant_opening import missing, opened
+from shadowmetric.serving.qdrant_points import (
+    best_first,
+    chosen,
+    digest_of,
+    entry_of,
+    id_of,
+    matching,
+    payload_of,
+    rounded,
+)
 from shadowmetric.serving.store import Known
 from shadowmetric.serving.store_address import QdrantPlace, from_stored, one_line, qdrant_place, to_stored
 
@@ -42,7 +52,6 @@ MOST_CLASSES = 1_000_000
 OURS = "shadowmetric"
 BESIDE = "--about"
 KEY = re.compile(r"[0-9a-f]{32}")
-DIGEST = re.compile(r"[0-9a-f]{64}")
 Answer = TypeVar("Answer")
 
 
@@ -263,62 +272,6 @@ class QdrantGallery:
             self.client.close()
 
 
-def matching(field: str, values: list[str]) -> "models.Filter":
-    """Return the condition that a field has one of these values."""
-    from qdrant_client import models
-
-    return models.Filter(must=[models.FieldCondition(key=field, match=models.MatchAny(any=values))])
-
-
-def chosen(keys: list[str]) -> "models.PointIdsList":
-    """Return the points of these keys, as writing wants them."""
-    from qdrant_client import models
-
-    return models.PointIdsList(points=[str(uuid.UUID(key)) for key in keys])
-
-
-def best_first(points: "list[models.ScoredPoint]") -> list[Hit]:
-    """Return hits, those that are equally similar by path."""
-    found = [(entry_of(point), min(float(point.score), 1.0)) for point in points]
-    hits = [Hit(entry, similarity) for entry, similarity in found if entry]
-    return sorted(hits, key=lambda hit: (-hit.similarity, hit.entry.path))
-
-
-def entry_of(point: "models.Record | models.ScoredPoint") -> Entry | None:
-    """Return what a point says of a picture; None if it is not ours."""
-    payload = point.payload or {}
-    path, label = payload.get("path"), payload.get("label")
-    if not isinstance(path, str) or not isinstance(label, str | None):
-        return None
-    try:
-        key = key_of(from_stored(path))
-    except UnicodeEncodeError:  # no path of this world
-        return None
-    entry = Entry(key, from_stored(path), None if label is None else from_stored(label))
-    return entry if str(point.id) == str(uuid.UUID(key)) else None
-
-
-def digest_of(point: "models.Record") -> bytes | None:
-    """Return the SHA-256 that a point says, if it says one."""
-    digest = (point.payload or {}).get("digest")
-    return bytes.fromhex(digest) if isinstance(digest, str) and DIGEST.fullmatch(digest) else None
-
-
 def nobody(shown: str) -> Mistake:
     """Return the refusal of a collection that others made."""
     return Mistake(f"{shown} is there, but not by shadowmetric; name another collection.")
-
-
-def payload_of(path: str, label: str | None, digest: bytes) -> dict[str, str | None]:
-    """Return what a point says of a picture."""
-    return {"path": to_stored(path), "label": None if label is None else to_stored(label), "digest": digest.hex()}
-
-
-def id_of(path: str) -> str:
-    """Return the id of a picture's point."""
-    return str(uuid.UUID(key_of(path)))
-
-
-def rounded(row: np.ndarray) -> list[float]:
-    """Return a row as float16 has it."""
-    return row.astype(np.float16).tolist()
