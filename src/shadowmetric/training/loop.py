@@ -28,6 +28,7 @@ from shadowmetric.training.ending import finish
 from shadowmetric.training.epoch import finish_epoch, plateaued
 from shadowmetric.training.files import write_json
 from shadowmetric.training.interrupt import Stop
+from shadowmetric.training.mining_epochs import mine_as_at, said_at
 from shadowmetric.training.optimizer import set_rates, share_of_peak
 from shadowmetric.training.run import Run
 from shadowmetric.training.settings import TrainSettings, check_settings, with_recipe
@@ -83,6 +84,8 @@ def train_epoch(training: Training, stop: Stop) -> None:
         return
     sampler.load_state_dict({"epoch": state.epoch, "position": state.position})
     watch, tally = Watch(state.in_a_row), Tally(state.sums)
+    mine_as_at(training.loss, settings, state.epoch)
+    training.show.notes(said_at(settings, state.epoch) if state.position == 0 else ())
     training.embedder.train()
     last = saved = time.monotonic()
     for batch in batches(training):

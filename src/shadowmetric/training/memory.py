@@ -26,6 +26,7 @@ from shadowmetric.losses.sums import SummedLoss
 from shadowmetric.mistakes import Mistake
 from shadowmetric.models import Embedder
 from shadowmetric.ops.memory import Sizes
+from shadowmetric.training.mining_epochs import mine_as_at
 from shadowmetric.training.preparation import Parts
 from shadowmetric.training.recipes import Recipe
 from shadowmetric.training.scoring import needed
@@ -106,8 +107,11 @@ def loss_bytes(setting: Setting) -> int:
         references=batch + remembered if against_others else None,
         centers=sum(len(parameter) for parameter in setting.loss.parameters()),
     )
-    cost = cast(SummedLoss, setting.loss).memory(references=against_others).peak(sizes)
-    return max(cost - settings.scratch_mb * MEGABYTE, 0) + 8 * remembered * settings.dim
+    costs = []
+    for epoch in (0, settings.semi_hard_epochs):  # miners differ
+        mine_as_at(setting.loss, settings, epoch)
+        costs.append(cast(SummedLoss, setting.loss).memory(references=against_others).peak(sizes))
+    return max(max(costs) - settings.scratch_mb * MEGABYTE, 0) + 8 * remembered * settings.dim
 
 
 def with_plan(settings: TrainSettings, plan: Plan) -> TrainSettings:

@@ -69,6 +69,9 @@ class TrainSettings:
     distance."""
     miner: str = "semi_hard"
     """Of losses of triplets: hard semi_hard batch_hard all."""
+    semi_hard_epochs: int = 0
+    """Of losses of triplets: mine semi-hard ones in the first so many epochs, and only then as --miner says, since
+    hard ones from the start may pull all embeddings into one point."""
     backbone: str | None = None
     """googlenet resnet18 vgg16 small_cnn timm:NAME. Default: small_cnn up to 64 pixels, resnet18 above; googlenet in
     --recipe paper."""
@@ -148,7 +151,7 @@ def check_settings(settings: TrainSettings) -> None:
             raise Mistake(f"{option(name)} is {value!r}; choose one of {', '.join(choices)}.")
     least = {"epochs": 1, "batch": 2, "per_class": 2, "batches": 1, "dim": 1, "size": 8, "resize": 8}
     least |= {"logical_batch": 2, "micro_batch": 1, "scratch_mb": 1, "cross_batch_memory": 0, "cross_batch_warmup": 0}
-    least |= {"most_per_class": 2, "length_penalty": 0}
+    least |= {"most_per_class": 2, "length_penalty": 0, "semi_hard_epochs": 0}
     least |= {"patience": 0, "seed": 0, "workers": 0, "cache_mb": 0, "save_every": 0, "weight_decay": 0}
     for name, lowest in least.items():
         value = getattr(settings, name)
@@ -163,6 +166,11 @@ def check_settings(settings: TrainSettings) -> None:
             f"--batch is {settings.batch} and --logical-batch {settings.logical_batch}; both say how many images the "
             "loss sees. Give one of them (a run's settings hold it as batch), and --micro-batch for those that are "
             "embedded at once."
+        )
+    if settings.semi_hard_epochs and settings.miner == "semi_hard":
+        raise Mistake(
+            "--semi-hard-epochs has no meaning with --miner semi_hard, which never ends; give --miner hard, batch_hard "
+            "or all, which follows."
         )
     if settings.cross_batch_warmup and not settings.cross_batch_memory:
         raise Mistake("--cross-batch-warmup has no meaning without --cross-batch-memory; give both or neither.")
