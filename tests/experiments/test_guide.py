@@ -83,14 +83,14 @@ def test_photographs_are_beside_the_untrained_embedder():
 def test_miners_are_the_ways_that_have_a_record():
     record = made_record("fashion_mnist", **like_the_paper(gain=-0.06))
     (row,) = miners_table({"way-free": record}).rows
-    assert row[:5] == ("free rows", "3", "44.00 ± 0.10", "50.00 ± 0.10", "–")
-    assert (ROOT / "docs" / re.search(r"\((.*)\)", row[5])[1]).exists()
+    assert row[:6] == ("free rows", "3", "44.00 ± 0.10", "50.00 ± 0.10", "–", "–")
+    assert (ROOT / "docs" / re.search(r"\((.*)\)", row[6])[1]).exists()
 
 
 def test_changes_of_a_recipe_are_beside_its_middle():
     rows = [("as it is", 0.5), ("rate=0.1 head_rate=0.1", 0.45), ("rate=0.1 head_rate=0.2", 0.4)]
     found = [{"change": change, "validation_recall_at_1": str(value)} for change, value in rows]
-    table = recipe_table("Title", "some.csv", found, "the data")
+    table = recipe_table("Title", "recipe-scratch.csv", found, "the data")
     assert table.rows == (
         ("none: the middle", "50.0", "+0.0"),
         ("rate 0.1", "45.0", "−5.0"),

@@ -185,13 +185,17 @@ def ways_table(records: dict[str, Record]) -> Table:
     for words, record in records.items():
         differences = (
             said_difference(difference(record, "recall_at_1", "shadow", other), "recall_at_1")
-            for other in ("triplet", "triplet_control", "double_shadow", "untrained")
+            for other in ("triplet", "triplet_control", "double_shadow", "untrained", "raw_pixels")
         )
         seeds = str(len(record.values("shadow", "recall_at_1")))
         rows.append((words, seeds, measured(record, "shadow", "recall_at_1"), *differences))
     headings = ("setting", "seeds", "Shadow's Recall@1, %", "less Triplet's", "less Triplet's at margin 2m")
-    headings = (*headings, "less twice Shadow's", "less untrained")
-    words = caption(next(iter(records.values()))) if records else ""
+    headings = (*headings, "less twice Shadow's", "less untrained", "less raw pixels")
+    words = (
+        caption(next(iter(records.values()))).replace(" seeds,", " seeds unless the row says more,", 1)
+        if records
+        else ""
+    )
     return Table("Four ways in which Shadow can differ", words, headings, tuple(rows), ("",) * len(rows))
 
 

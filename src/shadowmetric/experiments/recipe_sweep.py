@@ -1,8 +1,8 @@
 """How the default recipe was chosen: one setting at a time away from a middle, judged on validation images alone.
 
-    python -m shadowmetric.experiments.recipe_sweep --data fashion_mnist --data-root DATA --images 120000
-    python -m shadowmetric.experiments.recipe_sweep --data cub200 --data-root DATA --pretrained \
-        --backbone timm:tf_efficientnet_lite0 --weights FILE --size 64 --images 6000
+    python -m shadowmetric.experiments.recipe_sweep --data fashion_mnist --data-root DATA --images 60000
+    python -m shadowmetric.experiments.recipe_sweep --data cub200 --data-root DATA \
+        --backbone timm:tf_efficientnet_lite0 --weights FILE --size 64 --images 4000
 
 Every run sees the same number of images, whatever its batch. The table is sorted by the best Recall@1 on the
 validation part; the test split plays no part in the choice. Resumable: what is finished is not run again.

@@ -13,7 +13,7 @@ from shadowmetric.experiments.beside import TITLES, difference, measured, said_d
 from shadowmetric.experiments.catalogue import STUDIES
 from shadowmetric.experiments.claims import CLAIMS
 from shadowmetric.experiments.differences import WAYS
-from shadowmetric.experiments.guide import guide_tables
+from shadowmetric.experiments.guide import guide_tables, margins_table
 from shadowmetric.experiments.judges import FAILS, HOLDS, ONLY_IF, UNTESTABLE, Verdict
 from shadowmetric.experiments.measured_tables import measured_tables
 from shadowmetric.experiments.quoted import quoted
@@ -107,10 +107,11 @@ def headline_table(records: dict[str, Record]) -> Table:
                 measured(record, "triplet", figure),
                 measured(record, "triplet_control", figure),
                 measured(record, "untrained", figure),
+                measured(record, "raw_pixels", figure),
                 said_difference(difference(record, figure), figure),
             )
         )
-    headings = ("per cent", "paper: Shadow / Triplet", "Shadow", "Triplet", "control", "untrained")
+    headings = ("per cent", "paper: Shadow / Triplet", "Shadow", "Triplet", "control", "untrained", "raw pixels")
     headings = (*headings, "Shadow − Triplet (95 %)")
     return Table("", "", headings, tuple(rows), ("",) * len(rows))
 
@@ -123,8 +124,10 @@ def short_ways_table(records: dict[str, Record]) -> Table:
             record = records[bed.name]
             found = (difference(record, "recall_at_1", "shadow", other) for other in ("triplet", "double_shadow"))
             seeds = str(len(record.values("shadow", "recall_at_1")))
-            rows.append((words, seeds, *(said_difference(one, "recall_at_1") for one in found)))
-    headings = ("Fashion-MNIST, points of Recall@1", "seeds", "Shadow − Triplet (95 %)", "Shadow − twice Shadow (95 %)")
+            scores = (measured(record, name, "recall_at_1") for name in ("shadow", "raw_pixels"))
+            rows.append((words, seeds, *scores, *(said_difference(one, "recall_at_1") for one in found)))
+    headings = ("Fashion-MNIST, Recall@1", "seeds", "Shadow, %", "raw pixels, %", "Shadow − Triplet, points (95 %)")
+    headings = (*headings, "Shadow − twice Shadow, points (95 %)")
     return Table("", "", headings, tuple(rows), ("",) * len(rows))
 
 
@@ -170,6 +173,7 @@ def pages(root: Path) -> dict[Path, str]:
     tables: dict[str, dict[str, list[Table]]] = {
         "README.md": {"paper": [headline_table(records), short_ways_table(records)]},
         "docs/choosing.md": {"guide": guide_tables(results, records)},
+        "docs/margins.md": {"margins": [margins_table(records)]},
     }
     for page, by_mark in measured_tables(results).items():
         tables.setdefault(page, {}).update({name: [table] for name, table in by_mark.items()})

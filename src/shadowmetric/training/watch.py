@@ -32,7 +32,7 @@ QUANTILES = (0.1, 0.5, 0.9)
 WARN_AFTER = {"dead": 20, "one_class": 1, "collapse": 3, "rank": 1}  # batches, looks for collapse, epochs for rank
 STOP_AFTER = {"dead": 1000, "one_class": 100, "collapse": 100, "rank": 10}
 REMEDIES = {
-    "dead": "no batch gives anything to learn: use --miner batch_hard, a larger --margin or a larger --batch",
+    "dead": "no batch gives anything to learn: use a larger --margin, a larger --batch, or more pictures",
     "one_class": "batches hold one class, so there are no negatives: lower --per-class or raise --batch",
     "rank": "the embeddings lie on a line: use --miner semi_hard, a lower --rate, or another seed",
     "collapse": "the embeddings fall into one point: use --miner semi_hard, a lower --rate, or another seed",
