@@ -99,6 +99,20 @@ def test_confidence_is_near_the_true_share():
         assert found.confidence_at(low) - 0.15 <= alike / (alike + apart) <= found.confidence_at(high) + 0.15
 
 
+@pytest.mark.parametrize(("classes", "count"), [(8, 2), (12, 4), (60, 3)])
+def test_few_pairs_that_say_nothing_make_nobody_sure(classes, count):
+    """Rows that know nothing of their class: the truth is one half everywhere, however few the pairs are."""
+    found = [table(*rows_of(seed, classes, count, dim=16, spread=1e6)) for seed in range(8)]
+    middle = np.mean([one.confidence_at(cosine) for one in found for cosine in (-0.2, 0.0, 0.2)])
+    assert 0.4 < middle < 0.6
+
+
+def test_few_pairs_that_say_much_are_believed():
+    found = [table(*rows_of(seed, 8, 2, dim=16, spread=0.2)) for seed in range(4)]
+    assert max(one.confidence_at(0.0) for one in found) < 0.2
+    assert min(one.confidence_at(0.95) for one in found) > 0.8
+
+
 @pytest.mark.parametrize("alike", ["all", "across classes"])
 def test_a_threshold_above_one_refuses_what_cannot_be_told_apart(alike):
     """Rows that are equal across classes: no threshold up to 1 keeps the rate, so nothing is the same."""
@@ -118,7 +132,7 @@ def test_classes_that_are_apart_are_told_apart():
     assert decision.same
     assert (decision.false_accept_rate, decision.true_accept_rate) == (0.0, 1.0)
     assert not found.decide(0.0, found.least_rate()).same
-    assert found.decide(1.0, 0.5).confidence > 0.98
+    assert found.decide(1.0, 0.5).confidence > 0.97  # of 40 pairs
     assert found.decide(0.0, 0.5).confidence < 0.02
 
 

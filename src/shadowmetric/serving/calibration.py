@@ -84,16 +84,13 @@ def measure(run: Run, model: Model, data_root: Path | None = None, tell: Tell | 
 
 def table_of(genuine: Tensor, impostor: Tensor, fingerprint: str, pictures: str) -> Calibration:
     """Return the table of two histograms."""
-    from scipy.optimize import isotonic_regression
-
     same, other = (counts.flip(0).cumsum(0).flip(0).numpy() for counts in (genuine, impostor))  # at or above each bin
     knots = chosen_bins(same, other)
     same, other = (np.append(counts, 0) for counts in (same, other))  # above 1 nothing is accepted
     accepted = same[knots] / same[0]
     false = other[knots] / other[0]
-    # from each knot to the next, with half a pair more of each kind, since no number of pairs makes anybody certain
-    alike, apart = ((-np.diff(counts[knots], append=0) + 0.5) / counts[0] for counts in (same, other))
-    rising = isotonic_regression(alike / (alike + apart), weights=alike + apart).x
+    alike, apart = (-np.diff(counts[knots], append=0) / counts[0] for counts in (same, other))  # from knot to knot
+    rising = rising_share(alike, apart, 1 / min(same[0], other[0]))
     return Calibration(
         fingerprint,
         pictures,
@@ -104,6 +101,22 @@ def table_of(genuine: Tensor, impostor: Tensor, fingerprint: str, pictures: str)
         tuple(accepted.tolist()),
         tuple(rising.round(6).tolist()),
     )
+
+
+def rising_share(alike: np.ndarray, apart: np.ndarray, doubt: float) -> np.ndarray:
+    """Return the share of `alike` in both, made to rise, and not surer than so many pairs allow.
+
+    doubt: the weight of a pair of the rarer kind, which is added to both kinds wherever the share stays the same: once
+    for each such stretch, since for each knot it would outweigh what was counted if pairs are few.
+    """
+    from scipy.optimize import isotonic_regression
+
+    both = alike + apart
+    weights = np.maximum(both, 1e-12)  # a stretch without pairs follows its neighbours
+    fit = isotonic_regression(np.where(both > 0, alike / weights, 0.5), weights=weights)
+    stretches = fit.blocks[:-1].astype(int)
+    share = (np.add.reduceat(alike, stretches) + doubt) / (np.add.reduceat(both, stretches) + 2 * doubt)
+    return isotonic_regression(np.repeat(share, np.diff(fit.blocks)), weights=weights).x
 
 
 def chosen_bins(same: np.ndarray, other: np.ndarray) -> np.ndarray:
