@@ -1,10 +1,12 @@
 """The command from outside, on small files: figures, names, galleries, samples, JSON, and every mistake."""
 
+import io
 import json
 import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,9 @@ from rich.console import Console
 import shadowmetric as sm
 from shadowmetric.cli import evaluate as command
 from shadowmetric.cli import evaluate_table, main, screen
+from shadowmetric.cli.evaluate_input import Evaluated
+from shadowmetric.cli.evaluate_worst import print_worst
+from shadowmetric.data.arrays import LabelledRows
 from shadowmetric.evaluation import MEASURES, Interval
 from shadowmetric.evaluation.collapse import Collapse
 
@@ -320,6 +325,26 @@ def test_tables_fit_the_terminal(capsys, folder, monkeypatch, width, labels):
         )  # none is folded
     else:
         assert "what it is" not in "\n".join(lines)
+
+
+@pytest.mark.parametrize("width", [80, 120, 160])
+def test_long_paths_leave_room_for_the_figures_of_the_worst_queries(width):
+    names = tuple(f"001.Black_footed_Albatross/[b]Black\x1bFooted_Albatross_{n:04}_796111.jpg" for n in range(60))
+    classes = [f"{n:03}.Black_footed_Albatross_{n}" for n in range(LABELS.max() + 1)]
+    what = Evaluated(Path("run"), LabelledRows(EMBEDDINGS, LABELS), None, None, classes, names)
+    scores = sm.evaluate(EMBEDDINGS, LABELS, progress=False)
+    console = Console(width=width, highlight=False, force_terminal=False, file=io.StringIO())
+    print_worst(console, what, scores, 3)
+    said = console.file.getvalue()
+    lines = said[: said.index("Worst classes")].splitlines()[4:7]
+    for line, query in zip(lines, scores.hardest_queries(3), strict=True):
+        assert len(line) <= width
+        assert f"{query.row:04}_796111.jpg"[-11:] in line
+        assert f"{query.nearest:04}_796111.jpg"[-11:] in line
+        assert line.endswith(f"{query.similarity:.3f}")
+        assert f"{100 * query.value:.2f} %" in line
+        assert line.count("_foot") + line.count("Alba") + line.count("atross_") >= 1  # of the classes something
+        assert "\x1b" not in line
 
 
 def test_without_a_terminal_there_are_no_colours_and_sentences_are_not_folded(capsys, folder):

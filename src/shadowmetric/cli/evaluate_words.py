@@ -28,6 +28,8 @@ WORDS = {  # 32 characters at most, or they are folded in 80 columns
     "ami": "NMI beyond what chance gives",
 }
 KINDS = {"recall": "Recall", "precision": "Precision", "ir_recall": "IR recall"}
+OF_FIGURES = 68  # columns of the worst queries that are not names of rows
+SHORTEST_ROW, LONGEST_ROW = 12, 60  # characters of such a name
 LONGEST_NAME = 20  # characters of a class name
 HEAD = 12  # of them before the gap
 
@@ -83,9 +85,20 @@ def count(items: int, singular: str, plural: str) -> str:
     return f"{items:,} {singular if items == 1 else plural}"
 
 
+def harmless(name: object) -> str:
+    """Return a name without characters that move the cursor."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(name))
+
+
+def row_name(name: object, width: int) -> Text:
+    """Return the name of a row for a table of this width: the end of a long path, which tells files apart."""
+    name, longest = harmless(name), min(max((width - OF_FIGURES) // 2, SHORTEST_ROW), LONGEST_ROW)
+    return Text(name if len(name) <= longest else "…" + name[1 - longest :], no_wrap=True, overflow="ellipsis")
+
+
 def class_name(what: Evaluated, label: int) -> Text:
     """Return a class as the files name it, shortened, without markup and characters that move the cursor."""
-    name = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(what.name(label)))
+    name = harmless(what.name(label))
     if len(name) > LONGEST_NAME:
         name = f"{name[:HEAD]}…{name[HEAD + 1 - LONGEST_NAME :]}"  # names of one family often differ at the end
     return Text(name, no_wrap=True, overflow="ellipsis")

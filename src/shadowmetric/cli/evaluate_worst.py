@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shadowmetric.cli.evaluate_input import Evaluated
-from shadowmetric.cli.evaluate_words import class_name, figure, figure_name, number, percent
+from shadowmetric.cli.evaluate_words import class_name, figure, figure_name, number, percent, row_name
 from shadowmetric.cli.screen import fits, new_table, show
 from shadowmetric.evaluation import Scores
 from shadowmetric.evaluation.classification import ClassReport, ClassRow
@@ -22,7 +22,8 @@ def print_worst(console: Console, what: Evaluated, scores: Scores, worst: int) -
     called = figure_name(by, scores.setting)
     queries = [query for query in scores.hardest_queries(worst) if query.value < 1]
     if queries:
-        show(console, query_table(what, queries, by, called, voted=scores.vote is not None))
+        width = console.width
+        show(console, query_table(what, queries, by, called, voted=scores.vote is not None, width=width))
     tables = []
     classes = [row for row in scores.hardest_classes(worst) if row.value < 1]
     if classes:
@@ -34,18 +35,18 @@ def print_worst(console: Console, what: Evaluated, scores: Scores, worst: int) -
         show(console, *tables)
 
 
-def query_table(what: Evaluated, queries: list[HardQuery], by: str, called: str, *, voted: bool) -> Table:
+def query_table(what: Evaluated, queries: list[HardQuery], by: str, called: str, *, voted: bool, width: int) -> Table:
     """Return queries, with their nearest neighbours if those were looked for."""
     nearest = ("nearest", "its class", "cosine") if voted else ()
     beside = f", and the nearest row{'' if what.gallery is None else ' of the gallery'}" if voted else ""
     table = new_table(f"Worst queries by {called}{beside}", "row", "class", "value", *nearest)
     for row, label, value, near, near_label, similarity in queries:
         found = (
-            [str(what.neighbour_name(near)), class_name(what, near_label), number(similarity)]
+            [row_name(what.neighbour_name(near), width), class_name(what, near_label), number(similarity)]
             if near >= 0
             else ["–"] * len(nearest)
         )
-        table.add_row(str(what.row_name(row)), class_name(what, label), figure(by, value), *found)
+        table.add_row(row_name(what.row_name(row), width), class_name(what, label), figure(by, value), *found)
     return table
 
 
