@@ -58,7 +58,8 @@ def test_a_small_comparison(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--losses", "shadow", "tripple"], "--loss is 'tripple'; choose one of"),
+        (["--losses", "shadow,triplet"], "--losses has 'shadow,triplet'; separate names by spaces."),
+        (["--losses", "shadow", "tripple"], "--losses has 'tripple'; choose from shadow, triplet"),
         (["--seeds", "0"], "--seeds is 0"),
         (["--jobs", "0"], "--jobs is 0"),
         (["--resume", "nowhere"], "nowhere holds no comparison"),

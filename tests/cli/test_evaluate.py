@@ -408,7 +408,7 @@ def test_nothing_is_the_worst_of_a_perfect_set(capsys, folder):
 def test_no_query_with_a_relevant_item_is_said(capsys, folder):
     np.save("ids.npy", np.arange(60))
     out = printed(capsys, "e.npy", "ids.npy")
-    assert "No query has a relevant item, one of its class, so retrieval has no figures; look at the labels.\n" in out
+    assert "No query has a relevant item, so retrieval has no figures; each class needs two rows.\n" in out
     assert cells(out, "Recall@1")[1:3] == ["–", "–"]
     assert "relevant item" not in printed(capsys, "e.npy", "ids.npy", "--measures", "accuracy")
     two = printed(capsys, "e.npy", "ids.npy", "--gallery", "g.npy", "--gallery-labels", "gl.npy", *RETRIEVAL_ONLY)
@@ -493,7 +493,7 @@ def test_control_c_is_one_line_and_exit_code_130(capsys, folder, monkeypatch):
             "such as embeddings.npy.",
         ),
         ("e.npy", "e.npy holds no labels; name the file of its labels after it."),
-        ("missing.npy l.npy", "missing.npy does not exist; give a .npy or .npz file."),
+        ("missing.npy l.npy", "missing.npy does not exist; give a .npy or .npz file, or the folder of a run."),
         (
             "l.npy e.npy",
             "l.npy has shape (60,); embeddings must be (rows, dim); "

@@ -104,7 +104,7 @@ def test_a_refused_8_bit_model_still_gives_a_bundle_with_the_float_one(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["nowhere"], "nowhere holds no run"),
+        (["nowhere"], "nowhere is not there; name the folder of a run"),
         (["untrained"], "untrained has no best.safetensors yet; train on with"),
         (["a", "--bundle", "b"], "--bundle DIR and --pictures FOLDER belong together"),
         (["a", "--pictures", "b"], "--bundle DIR and --pictures FOLDER belong together"),

@@ -66,7 +66,7 @@ def test_a_config_is_overridden_by_the_command_line_and_replays_a_run(capsys, tm
         (["--data", "folder:nowhere"], "nowhere"),
         (["--backbone", "resnet"], "backbone is 'resnet'"),
         (["--weights", "nothing.safetensors"], "nothing.safetensors"),
-        (["--resume", "nowhere"], "nowhere holds no run"),
+        (["--resume", "nowhere"], "nowhere is not there; name the folder of a run"),
         (["--resume", "nowhere", "--epochs", "3"], "--resume takes the settings and the folder of its run"),
         (["--config", "nothing.yaml"], "--config 'nothing.yaml' cannot be read: No such file"),
         (["--config"], "--config names no file"),
@@ -123,7 +123,7 @@ def test_a_folder_of_photos_is_trained_and_evaluated(capsys, tmp_path):
     assert "run: 8 rows × 64, 2 classes" in said
     assert "By a vote of the training images, as in scores.json" in said
     assert "not for" not in refused(capsys, "evaluate", "run", "--gallery", "x.npy")
-    assert "the part is 'tst'; choose one of" in refused(capsys, "evaluate", "run", "--part", "tst")
+    assert "--part is 'tst'; choose one of" in refused(capsys, "evaluate", "run", "--part", "tst")
     assert "has no gallery part" in refused(capsys, "evaluate", "run", "--against", "gallery")
     assert "are for a run" in refused(capsys, "evaluate", "x.npy", "--part", "train")
 

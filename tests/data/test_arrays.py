@@ -196,7 +196,8 @@ def test_what_is_missing_from_an_npz_file_and_what_is_there(saved, tmp_path):
 
 
 def test_files_that_are_not_ours(tmp_path):
-    assert refusal(read_rows, tmp_path / "no.npy") == f"{tmp_path}/no.npy does not exist; give a .npy or .npz file."
+    missing = f"{tmp_path}/no.npy does not exist; give a .npy or .npz file, or the folder of a run."
+    assert refusal(read_rows, tmp_path / "no.npy") == missing
     assert refusal(read_rows, tmp_path) == f"{tmp_path} is a folder; give a .npy or .npz file."
     path = tmp_path / "file.npy"
     path.write_bytes(b"")

@@ -40,12 +40,31 @@ def test_without_a_split_a_fifth_is_held_out():
     assert found.notes == ("No split is given: a fifth of each class, drawn by seed 0, is the test part.",)
 
 
-@pytest.mark.parametrize(("each", "test"), [(2, 1), (3, 1), (4, 2), (7, 2), (8, 2), (13, 3)])
+@pytest.mark.parametrize(("each", "test"), [(4, 2), (7, 2), (8, 2), (13, 3)])
 def test_of_a_few_classes_two_images_are_held_out_where_two_stay(each, test):
     labels = np.arange(10 * each) % 10
     found = assemble("toy", whole(labels), tuple("abcdefghij"))
     assert np.bincount(found.test.labels).tolist() == [test] * 10
     assert np.bincount(found.train.labels).tolist() == [each - test] * 10
+
+
+@pytest.mark.parametrize(("classes", "each", "tested"), [(10, 2, 2), (10, 3, 2), (6, 3, 2), (4, 3, 2)])
+def test_where_no_class_has_four_images_whole_ones_are_held_out(classes, each, tested):
+    found = assemble("toy", whole(np.arange(classes * each) % classes), tuple("abcdefghij"[:classes]))
+    assert found.kind == ZERO_SHOT
+    assert sorted(np.unique(found.test.labels, return_counts=True)[1].tolist()) == [each] * tested
+    assert len(found.train) == (classes - tested) * each
+    (note,) = found.notes
+    assert note.startswith("No split is given: a part of the classes, since none has four images, drawn by seed 0")
+
+
+def test_what_cannot_be_measured_is_said():
+    found = assemble("toy", whole(np.arange(9) % 3), ("a", "b", "c"))
+    assert np.bincount(found.test.labels).tolist() == [1, 1, 1]
+    assert found.notes[-1].startswith("No class has two test images, so retrieval cannot be measured; give four")
+    assert not any(
+        "cannot be measured" in note for note in assemble("toy", whole(np.arange(12) % 3), tuple("abc")).notes
+    )
 
 
 def test_of_many_small_classes_whole_ones_are_held_out():
@@ -55,7 +74,7 @@ def test_of_many_small_classes_whole_ones_are_held_out():
     assert np.bincount(found.test.labels)[found.test.labels].tolist() == [3] * 18  # six classes, whole
     assert found.notes[0].startswith("No split is given: a fifth of the classes, since most have few images")
     assert assemble("shop", whole(np.arange(240) % 30), names).kind == STANDARD
-    assert assemble("shop", whole(np.arange(72) % 24), names[:24]).kind == STANDARD
+    assert assemble("shop", whole(np.arange(96) % 24), names[:24]).kind == STANDARD
 
 
 def test_the_kind_follows_from_the_classes():

@@ -125,7 +125,7 @@ def test_broken_pictures_are_refused_by_name(tmp_path):
     assert sentence.startswith(f"2 pictures cannot be read: {tmp_path / '1.png'} cannot be read as a picture (")
     assert f" {tmp_path / '4.png'} cannot be read" in sentence
     assert "more" not in sentence
-    assert sentence.endswith("). Repair or remove them, or leave them out with --broken skip.")
+    assert sentence.endswith("). Repair or remove them; `shadowmetric train --broken skip` leaves them out.")
 
 
 def test_many_broken_pictures_are_counted(tmp_path):
@@ -135,7 +135,7 @@ def test_many_broken_pictures_are_counted(tmp_path):
     with pytest.raises(DataMistake) as refused:
         prepared(split, SHAPE, limit_bytes=PLENTY)
     named = " ".join(f"{tmp_path / f'{number}.png'} is not there." for number in range(5))
-    remedy = "Repair or remove them, or leave them out with --broken skip."
+    remedy = "Repair or remove them; `shadowmetric train --broken skip` leaves them out."
     assert str(refused.value) == f"7 pictures cannot be read: {named} And 2 more. {remedy}"
 
 

@@ -40,7 +40,7 @@ def test_without_a_split(folder):
     assert found.classes == ("a", "b")
     assert len(found.train) == 3
     assert found.test.images.read(0).shape == (3, 4, 4)
-    assert "a fifth of each class" in found.notes[0]
+    assert "one image of each class" in found.notes[0]
 
 
 def test_train_and_test_are_the_split(tmp_path):

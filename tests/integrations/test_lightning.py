@@ -83,6 +83,19 @@ def test_training_raises_retrieval_far_above_the_untrained_embedder(micro_batch)
     assert float(after["recall_at_1"]) == pytest.approx(scores.recall_at[1])
 
 
+class Stop(lightning.Callback):
+    def on_validation_batch_end(self, *given, **named):
+        raise RuntimeError("stopped")
+
+
+def test_rows_of_a_validation_that_was_broken_off_are_forgotten():
+    module, loader = MetricModule(embedder_of(), sm.ShadowLoss()), DataLoader(digits("test"), 100)
+    wanted = trainer_of().validate(module, loader, verbose=False)
+    with pytest.raises(RuntimeError, match="stopped"):
+        trainer_of(callbacks=[Stop()]).validate(module, loader, verbose=False)
+    assert trainer_of().validate(module, loader, verbose=False) == wanted
+
+
 def test_the_test_set_is_measured_as_the_validation_set_and_rows_are_predicted():
     module, trainer, loader = (
         MetricModule(embedder_of(), sm.ShadowLoss()),

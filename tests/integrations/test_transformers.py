@@ -172,6 +172,17 @@ def test_the_labels_of_a_table_are_found_without_reading_its_pictures(name, tmp_
         assert trainer._labels() == [0, 1, 2] * 4
 
 
+@pytest.mark.parametrize("name", ["labels", "label", "class"])
+def test_labels_of_items_have_the_names_that_the_trainer_knows(tmp_path, name):
+    trainer = trainer_of(MetricModel(embedder_of(), sm.ShadowLoss(0.2)), tmp_path)
+    trainer.train_dataset = [{"pixel_values": torch.zeros(1, 8, 8), name: number % 3} for number in range(6)]
+    if name == "class":
+        with pytest.raises(ValueError, match="pixel_values, class, and none is labels; give train_labels"):
+            trainer._labels()
+    else:
+        assert trainer._labels() == [0, 1, 2] * 2
+
+
 def test_checkpointing_is_passed_on_to_an_embedder_that_has_it(tmp_path):
     with pytest.raises(ValueError, match="no gradient checkpointing of its own; micro_batch saves more"):
         MetricModel(embedder_of(), sm.ShadowLoss()).gradient_checkpointing_enable()

@@ -150,7 +150,7 @@ def test_what_is_under_way_has_curves_and_no_row(tmp_path):
         (lambda folder: (folder / "records").mkdir(parents=True), "holds no run and no record"),
         (lambda folder: write_comparison(folder), "no finished epoch yet"),
         (lambda folder: Run(folder).begin(TrainSettings()), "no finished epoch yet"),
-        (lambda folder: folder.write_text("?"), "is not there"),
+        (lambda folder: folder.write_text("?"), "is a file"),
     ],
 )
 def test_folders_that_hold_nothing_are_refused_in_a_sentence(tmp_path, made, sentence):

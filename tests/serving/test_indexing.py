@@ -20,7 +20,8 @@ from shadowmetric.device.pictures import Shape
 from shadowmetric.mistakes import Mistake
 from shadowmetric.serving import indexing
 from shadowmetric.serving.file_gallery import FileGallery
-from shadowmetric.serving.indexing import Known
+from shadowmetric.serving.indexing import Known, build_index
+from shadowmetric.serving.listing import list_pictures
 
 COUNTS = ("pictures", "added", "changed", "removed", "unchanged", "embedded")
 
@@ -120,6 +121,19 @@ def test_copies_are_embedded_once(photos, out):
     done = indexed(model, photos, out)
     assert (done.pictures, done.embedded, model.embedded) == (15, 12, 12)
     check(out, photos)
+
+
+def test_a_copy_whose_twin_vanishes_meanwhile_is_indexed(photos, out):
+    shutil.copy(photos / "ant" / "0.png", photos / "ant" / "zz.png")
+
+    def tell(stage, share):
+        if stage == "comparing files" and share == 1.0:
+            (photos / "ant" / "0.png").unlink()
+
+    done = build_index(FakeModel(), list_pictures(photos), out, tell=tell)
+    assert done.pictures == 12
+    assert "ant/zz.png" in read_index(out)[1].paths
+    assert [line for line in done.broken if "ant/0.png" in line] == done.broken != []
 
 
 def test_swapped_names_are_two_changes_and_no_embedding(photos, out):

@@ -35,6 +35,29 @@ def refusal(*given):
     return str(refused.value)
 
 
+def test_weights_that_are_not_those_of_the_fingerprint_are_refused(run, tmp_path):
+    model = RunModel(run)
+    shutil.copy(Run(write_run(tmp_path / "other", seed=1)).best_file, Run(run).best_file)  # a better epoch
+    with pytest.raises(Mistake, match="was trained on meanwhile, and has other weights; start again"):
+        model.embed(np.zeros((1, 1, 8, 8), np.uint8))
+
+
+@pytest.mark.parametrize("line", ["channels: 2", "size: 0"])
+def test_settings_that_make_no_sense_are_refused(run, line):
+    settings = Run(run).settings_file
+    name = line.partition(":")[0]
+    lines = [line if one.startswith(f"{name}:") else one for one in settings.read_text().splitlines()]
+    settings.write_text("\n".join(lines))
+    with pytest.raises(Mistake, match="makes no sense"):
+        RunModel(run)
+
+
+def test_scores_that_are_no_scores_are_refused(run):
+    (run / "scores.json").write_text("3")
+    with pytest.raises(Mistake, match=r"scores.json cannot be read \(no scores\); remove it"):
+        RunModel(run)
+
+
 def test_a_run_is_a_model(run):
     model = RunModel(run)
     assert isinstance(model, Model)

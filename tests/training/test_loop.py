@@ -173,7 +173,7 @@ def test_folders_that_are_refused(tmp_path):
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun" / "replay.txt").touch()  # as after a kill before the settings were written
     train(quick(epochs=1, batches=1), tmp_path / "begun")
-    with pytest.raises(Mistake, match=r"holds no run: there is no settings\.yaml"):
+    with pytest.raises(Mistake, match=r"is not there; name the folder of a run"):
         train(QUICK, tmp_path / "nothing", resume=True)
 
 

@@ -1,5 +1,7 @@
 """Settings: what is refused by which name, what the recipes fill in, and that a file gives them back."""
 
+import re
+import sys
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -18,6 +20,21 @@ from shadowmetric.training.settings import (
     with_recipe,
 )
 
+SAID = Path(sys.modules[TrainSettings.__module__].__file__).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "name", ["epochs", "batch", "per_class", "optimizer", "rate", "weight_decay", "warmup", "augment", "patience"]
+)
+def test_the_help_says_the_defaults_of_the_recipes(name):
+    words = re.search(rf'^    {name}: [^\n]*\n    """(.*?)"""', SAID, re.MULTILINE | re.DOTALL)[1]
+    scratch, pretrained = re.search(
+        r"Default: ([\w.]+?)(?:; ([\w.]+?) from pretrained weights)?\.$", " ".join(words.split())
+    ).groups()
+    for said, recipe in ((scratch, FROM_SCRATCH), (pretrained or scratch, PRETRAINED)):
+        wanted = getattr(recipe, name)
+        assert type(wanted)(said) == wanted
+
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
@@ -32,6 +49,7 @@ from shadowmetric.training.settings import (
         ({"validation": 1.0}, "--validation is 1.0; it must be a share"),
         ({"seed": -1}, "--seed is -1"),
         ({"size": 4}, "--size is 4; it must be 8 or more"),
+        ({"size": 1_000_000}, "--size is 1000000; it must be 4096 or less"),
         ({"size": 64, "resize": 32}, "--resize is 32; it must be at least --size, 64"),
         ({"channels": 2}, "--channels is 2"),
     ],

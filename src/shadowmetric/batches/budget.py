@@ -158,7 +158,8 @@ def probe_embedder(embedder: nn.Module, images: Tensor, most: int) -> Probe:
     with torch.random.fork_rng():
         two, four = (kept_bytes(embedder, images[:count]) for count in (2, 4))
         per_image = max((sum(four) - sum(two)) // 2 + max(four) // 4, 1)
-        count = max(4, min(len(images), min(most, PROBE_BYTES) // per_image))
+        least = least_micro_batch(embedder)  # batch normalisation may refuse a single image
+        count = max(4 * least, min(len(images), min(most, PROBE_BYTES) // per_image))
         backward_pass(embedder, images[:count])  # libraries make their workspaces
         small, peak = (
             peak_extra_bytes(lambda some=some: backward_pass(embedder, images[:some]), device)

@@ -61,8 +61,10 @@ def exit_code(wrong: BaseException, pressed: bool) -> int:
     if pressed or isinstance(wrong, KeyboardInterrupt):
         print("Stopped.", file=sys.stderr)
         return 130
-    from cyclopts import CycloptsError
+    from cyclopts import CycloptsError, UnusedCliTokensError
 
+    if isinstance(wrong, UnusedCliTokensError):
+        wrong = Mistake(about_unused([str(word) for word in wrong.unused_tokens or ()]))
     if isinstance(wrong, (Mistake, CycloptsError)):
         print(f"{who()}{one_line(str(wrong))}", file=sys.stderr)
         return 2
@@ -77,6 +79,14 @@ def exit_code(wrong: BaseException, pressed: bool) -> int:
         print(f"{who()}{one_line(named + (wrong.strerror or str(wrong)))}.", file=sys.stderr)
         return 1
     raise wrong
+
+
+def about_unused(words: list[str]) -> str:
+    """Return what to do with words that belong to no option."""
+    first = words[0] if words else "a word"
+    if first.startswith(("folder:", "csv:", "npz:")):
+        return f"{first!r} stands alone; write --data {first}."
+    return f"{first!r} belongs to no option and is not expected here; --help shows what is."
 
 
 @contextlib.contextmanager

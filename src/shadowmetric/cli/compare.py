@@ -8,7 +8,8 @@ from cyclopts import App, Parameter
 
 from shadowmetric.cli.config import CONFIG_HELP
 from shadowmetric.cli.train import RUNS, data_name
-from shadowmetric.losses.catalogue import PAPER_LOSSES
+from shadowmetric.integrations.pml_losses import PREFIX
+from shadowmetric.losses.catalogue import LOSSES, PAPER_LOSSES
 from shadowmetric.mistakes import Mistake, Stopped
 from shadowmetric.training.settings import TrainSettings, check_settings, with_recipe
 
@@ -82,6 +83,7 @@ def compare(
             )
         if settings.memory_budget is not None:
             raise Mistake("--memory-budget would give each loss its own micro-batch; give all the same --micro-batch.")
+        check_losses(what.losses)
         check_settings(settings)
         shared = with_recipe(settings)
         plan = Plan(shared, folder, spelt(what.losses), what.controls, what.floors, what.seeds, what.jobs)
@@ -95,6 +97,15 @@ def compare(
     print_comparison(plan, rows, failures)
     if failures:
         raise Stopped(f"{len(failures)} of {len(plan.cells())} trainings failed; go on with `{plan.resume_command()}`.")
+
+
+def check_losses(losses: tuple[str, ...]) -> None:
+    """Refuse a loss that there is not, by the option that named it."""
+    for name in spelt(losses):
+        if "," in name:
+            raise Mistake(f"--losses has {name!r}; separate names by spaces.")
+        if not name.startswith(PREFIX) and name not in LOSSES:
+            raise Mistake(f"--losses has {name!r}; choose from {', '.join(LOSSES)}, or {PREFIX}NAME.")
 
 
 def spelt(losses: tuple[str, ...]) -> tuple[str, ...]:

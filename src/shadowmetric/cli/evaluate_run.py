@@ -24,8 +24,8 @@ def run_to_evaluate(folder: Path, settings: EvaluateSettings) -> Evaluated:
         against = settings.against or ("gallery" if settings.part == "test" and parts.dataset.gallery else None)
         if against == settings.part:
             raise Mistake(f"--against is {against!r}, the part that is measured; leave it out to search in the rest.")
-        query = part_of(parts, settings.part)
-        gallery = None if against is None else part_of(parts, against)
+        query = part_of(parts, settings.part, "--part")
+        gallery = None if against is None else part_of(parts, against, "--against")
         embedder = trained_embedder(run)
 
         def embedded(split: Split, report: Report) -> LabelledRows:
@@ -43,12 +43,12 @@ def run_to_evaluate(folder: Path, settings: EvaluateSettings) -> Evaluated:
         )
 
 
-def part_of(parts: Parts, name: str) -> Split:
+def part_of(parts: Parts, name: str, option: str) -> Split:
     """Return a part by name, with the labels of the dataset."""
     dataset = parts.dataset
     found = {"test": dataset.test, "train": dataset.train, "gallery": dataset.gallery, "validation": parts.validation}
     if name not in found:
-        raise Mistake(f"the part is {name!r}; choose one of {', '.join(PARTS)}.")
+        raise Mistake(f"{option} is {name!r}; choose one of {', '.join(PARTS)}.")
     split = found[name]
     if split is None:
         there = ", ".join(part for part, one in found.items() if one is not None)

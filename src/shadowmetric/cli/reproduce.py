@@ -60,6 +60,11 @@ def reproduce(name: str, /, *, what: ReproduceSettings | None = None) -> None:
     """Do a table, figure or ablation of the paper again, and print ours beside the paper's.
 
     Only what is missing is trained or measured. Ctrl-C saves; the same command goes on.
+
+    Parameters
+    ----------
+    name
+        Which; the names are below.
     """
     from shadowmetric.cli.reproduce_table import print_study
     from shadowmetric.evaluation.progress import Bar

@@ -104,7 +104,7 @@ def is_npz(path: Path) -> bool:
         with path.open("rb") as file:
             start = file.read(len(NPY))
     except FileNotFoundError:
-        raise ValueError(f"{path} does not exist; give a .npy or .npz file.") from None
+        raise ValueError(f"{path} does not exist; give a .npy or .npz file, or the folder of a run.") from None
     except IsADirectoryError:
         raise ValueError(f"{path} is a folder; give a .npy or .npz file.") from None
     except OSError as wrong:

@@ -1,8 +1,8 @@
 """Make a dataset of somebody's own pictures: the parts are given or drawn, and the kind follows from the classes.
 
 If no part is given, a fifth is held out as the test part, by seed 0: of each class, and two of its images if it has
-four, since an image alone has no positive; of the classes, if there are many small ones, as in a shop's catalogue. A
-dataset is zero-shot if training and test have no class in common, and standard otherwise.
+four, since an image alone has no positive; of the classes, if there are many small ones, as in a shop's catalogue, or
+if none has four images. A dataset is zero-shot if training and test have no class in common, and standard otherwise.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,6 +14,8 @@ from shadowmetric.data.splits import part_classes, part_images
 
 SHARE, SEED = 0.2, 0  # a fifth
 SMALL = 8  # images: a fifth of a class with fewer is not two
+PARTED = 4  # images of a class of which two can be trained with and two tested
+FEW = 4  # classes of which two can be trained with and two tested
 MANY = 25  # classes: enough to train on four fifths of them, and to hold whole ones out of those for validation
 
 
@@ -47,6 +49,7 @@ def assemble(
             "give images of both parts, or without a split two images of a class."
         )
     train, held_out = whole.take(stay), whole.take(held)
+    notes += unmeasured(held_out.labels)
     common = np.intersect1d(train.labels, held_out.labels)
     return Dataset(name, STANDARD if len(common) else ZERO_SHOT, train, held_out, classes, notes=tuple(notes))
 
@@ -56,8 +59,19 @@ def drawn_parts(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, str]:
     sizes = np.unique(labels, return_counts=True)[1]
     if len(sizes) >= MANY and np.median(sizes) < SMALL:
         return *part_classes(labels, SHARE, seed=SEED), "a fifth of the classes, since most have few images"
-    least = 2 if sizes.max(initial=0) >= 4 else 1
-    return *part_images(labels, SHARE, seed=SEED, least=least), "a fifth of each class"
+    if sizes.max(initial=0) >= PARTED:
+        return *part_images(labels, SHARE, seed=SEED, least=2), "a fifth of each class"
+    if len(sizes) >= FEW:  # two of them, at the least, in the test
+        some = part_classes(labels, max(SHARE, 2 / len(sizes)), seed=SEED)
+        return *some, "a part of the classes, since none has four images"
+    return *part_images(labels, SHARE, seed=SEED, least=1), "one image of each class"
+
+
+def unmeasured(labels: np.ndarray) -> list[str]:
+    """Return a note if no class has two test images: then there is nothing to be found for any query."""
+    if np.unique(labels, return_counts=True)[1].max(initial=0) > 1:
+        return []
+    return ["No class has two test images, so retrieval cannot be measured; give four images or more of a class."]
 
 
 def lone_classes(labels: np.ndarray) -> list[str]:

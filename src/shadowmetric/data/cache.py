@@ -140,5 +140,5 @@ def _refusal(broken: dict[int, str]) -> str:
     more = f" And {len(reasons) - NAMED} more." if len(reasons) > NAMED else ""
     return (
         f"{len(reasons)} pictures cannot be read: {' '.join(reasons[:NAMED])}{more} "
-        "Repair or remove them, or leave them out with --broken skip."
+        "Repair or remove them; `shadowmetric train --broken skip` leaves them out."
     )

@@ -64,6 +64,8 @@ def read_lines(path: Path) -> tuple[set[str], list[Line]]:
 def _check_columns(path: Path, columns: list[str]) -> None:
     for name in ("path", "label"):
         if columns.count(name) != 1:
+            if len(columns) == 1 and any(mark in columns[0] for mark in ";\t|"):
+                raise DataMistake(f"{path} has one column, {columns[0]!r}; separate them by commas: path,label.")
             state = "no" if name not in columns else "more than one"
             raise DataMistake(
                 f"{path} has {state} column '{name}' in its first line ({', '.join(columns) or 'empty'}); "

@@ -109,4 +109,6 @@ def _what_there_is(path: Path) -> str:
     pictures = sum(entry.suffix.lower() in PICTURES for entry in entries if entry.is_file())
     if not entries:
         return "is empty"
-    return f"has {folders:,} folders without pictures and {pictures:,} pictures outside of folders"
+    links = sum(entry.is_symlink() for entry in entries)
+    passed = f" ({links:,} are links, which are passed over)" if links else ""
+    return f"has {folders:,} folders without pictures and {pictures:,} pictures outside of folders{passed}"

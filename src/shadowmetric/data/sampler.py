@@ -134,8 +134,9 @@ class PKSampler(Sampler[list[int]]):
         left_out = f"; {small} classes have fewer and give what they have" if small else ""
         left_out += f"; {self.alone} classes with one image are left out" if self.alone else ""
         left_out += f"; {self.ranks} ranks share each batch" if self.ranks > 1 else ""
+        batches = f"{self.batches} batch{'' if self.batches == 1 else 'es'} of {self.batch}"
         return (
-            f"{self.batches} batches of {self.batch}: {' + '.join(counts)} images of {len(wanted)} classes, "
+            f"{batches}: {' + '.join(counts)} images of {len(wanted)} classes, "
             f"out of {self.images} images of {len(self.members)} classes{left_out}."
         )
 

@@ -7,6 +7,7 @@ import statistics
 
 from shadowmetric.experiments.compare import Row, rounding_noise
 from shadowmetric.experiments.plan import Plan
+from shadowmetric.training.run import Run
 from shadowmetric.training.settings import with_recipe
 
 COLUMNS = {
@@ -67,11 +68,22 @@ def findings(plan: Plan, rows: list[Row]) -> list[str]:
     if missing:
         found.append(f"Not finished: {', '.join(missing)}.")
     runs = [run for name in plan.methods() for run in plan.finished(name).values()]
-    troubled = sum(any(line["warnings"] for line in run.journal()) for run in runs)
-    if troubled:
-        found.append(f"{troubled} of {len(runs)} runs had warnings; their journals name them.")
+    found += about_warnings(runs)
     found += (runs[0].scores() or {})["notes"] if runs else []
     return found
+
+
+def about_warnings(runs: list[Run]) -> list[str]:
+    """Return how many runs had which warning, and one of them."""
+    troubled: dict[str, list[Run]] = {}
+    for run in runs:
+        said = {warning.partition(" (")[0] for line in run.journal() for warning in line["warnings"]}
+        for warning in said:
+            troubled.setdefault(warning, []).append(run)
+    return [
+        f"{len(those)} of {len(runs)} runs, {those[0].folder.name} for one, had the warning: {warning}."
+        for warning, those in sorted(troubled.items())
+    ]
 
 
 def about_controls(rows: list[Row]) -> list[str]:
@@ -94,6 +106,8 @@ def about_noise(plan: Plan) -> list[str]:
     matters = factor_matters(plan)
     if matters:
         return [f"double_shadow is shadow times 2, and {matters}: they differ by {largest}, which is not noise alone."]
+    if not any(differences):
+        return ["double_shadow is shadow times 2, which Adam ignores but for rounding: here they agree."]
     return [
         "double_shadow is shadow times 2, which Adam ignores but for its epsilon and rounding. Still a run of one "
         f"differs from a run of the other by {largest}: that is noise of training. Smaller differences between losses "

@@ -80,6 +80,14 @@ class MetricModule(lightning.LightningModule):
         self.log("loss", value, prog_bar=True, batch_size=len(labels))
         return value
 
+    def on_validation_epoch_start(self) -> None:
+        """Forget rows of an epoch that was broken off."""
+        self.validated.clear()
+
+    def on_test_epoch_start(self) -> None:
+        """Forget rows of an epoch that was broken off."""
+        self.validated.clear()
+
     def validation_step(self, batch: Any, batch_idx: int) -> None:
         """Keep the rows of a batch."""
         images, labels = batch

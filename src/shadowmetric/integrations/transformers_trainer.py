@@ -49,7 +49,12 @@ class MetricTrainer(Trainer):
                 )
             found = data.with_format(None)[name]  # as stored: no picture is read for it
         elif found is None:
-            found = (data[number]["labels"] for number in range(len(data)))
+            name = next((name for name in NAMES if name in data[0]), None)
+            if name is None:
+                raise ValueError(
+                    f"items of train_dataset have {', '.join(data[0])}, and none is labels; give train_labels."
+                )
+            found = (data[number][name] for number in range(len(data)))
         return [int(label) for label in found]
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:

@@ -88,7 +88,8 @@ def collect(folders: Sequence[Path]) -> list[Group]:
 def places(folder: Path) -> list[Path]:
     """Return the folder itself if it is a comparison or a run, else those below it; none if it has records only."""
     if not folder.is_dir():
-        raise Mistake(f"{folder} is not there; name the folder of a run, a comparison, or one that holds such folders.")
+        there = "is a file" if folder.is_file() else "is not there"
+        raise Mistake(f"{folder} {there}; name the folder of a run, a comparison, or one that holds such folders.")
     if is_one(folder):
         return [folder]
     found = [place for place in sorted(folder.iterdir()) if place.is_dir() and is_one(place)]

@@ -113,13 +113,15 @@ def _build(model: Model, listing: Listing, out: Path, approximate: str | None, b
     broken: list[str] = []
     digests = take_digests(listing, broken, tell)
     todo = {digest: listed for listed, digest in reversed(digests.items()) if digest not in known}  # one of each
-    embedded = embed_missing(model, listing.root, list(todo.values())[::-1], known, batch, broken, keep, tell)
-    found = [(listed, digest) for listed, digest in (digests | embedded).items() if digest in known]
-    broken += [
-        f"{listed.path} has the bytes of a picture that cannot be read."
-        for listed, digest in digests.items()
-        if digest not in known and listed not in embedded and todo[digest] != listed
-    ]
+    embedded, tried = {}, set()
+    while todo:
+        tried |= set(todo.values())
+        embedded |= embed_missing(model, listing.root, list(todo.values())[::-1], known, batch, broken, keep, tell)
+        left = ((listed, digest) for listed, digest in reversed(digests.items()) if listed not in tried)
+        todo = {digest: listed for listed, digest in left if digest not in known}  # a copy may be whole
+    failed = tried - embedded.keys()
+    there = ((listed, digest) for listed, digest in (digests | embedded).items() if listed not in failed)
+    found = [(listed, digest) for listed, digest in there if digest in known]
     if not found:
         raise Mistake(f"none of the {len(listing.pictures):,} pictures can be read; the first: {broken[0]}")
     contents = assembled(sorted(found), known)

@@ -56,7 +56,10 @@ def list_pictures(source: Path) -> Listing:
     else:
         raise Mistake(f"{source} is not there; give a folder of pictures, or a table such as pictures.csv.")
     if not found.pictures:
-        raise Mistake(f"{source} has no pictures; known endings are {' '.join(PICTURES)}.")
+        if (source / "settings.yaml").is_file():
+            raise Mistake(f"{source} is a run and has no pictures; the run comes first: shadowmetric index RUN FOLDER.")
+        passed = "".join(f" {note}" for note in found.notes)
+        raise Mistake(f"{source} has no pictures; known endings are {' '.join(PICTURES)}.{passed}")
     return found
 
 

@@ -57,7 +57,10 @@ class RunModel:
         """The embedder, in torch."""
         from shadowmetric.training.trained import trained_embedder
 
-        return trained_embedder(self.run)
+        found = trained_embedder(self.run)
+        if fingerprint(self.run.best_file) != self.about.fingerprint:
+            raise Mistake(f"{self.run.folder} was trained on meanwhile, and has other weights; start again.")
+        return found
 
     def embed(self, squares: np.ndarray) -> np.ndarray:
         """Return the embeddings, (batch, dim) float32 of length 1."""
@@ -77,7 +80,10 @@ def about_run(run: Run) -> About:
         raise Mistake(
             f"{run.settings_file} does not say the size of its pictures; train on with `{run.resume_command()}`."
         )
-    shape = Shape(settings.size, settings.resize, settings.channels)
+    try:
+        shape = Shape(settings.size, settings.resize, settings.channels)
+    except (TypeError, ValueError) as wrong:
+        raise Mistake(f"{run.settings_file} makes no sense ({wrong}).") from None
     return About(settings.dim, fingerprint(run.best_file), shape, (str(run.folder.resolve()),), "", story(run))
 
 

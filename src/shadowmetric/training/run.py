@@ -83,7 +83,11 @@ class Run:
         try:
             found = yaml.safe_load(self.settings_file.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise Mistake(f"{self.folder} holds no run: there is no {self.settings_file.name} in it.") from None
+            if not self.folder.exists():
+                raise Mistake(f"{self.folder} is not there; name the folder of a run.") from None
+            below = sorted(self.folder.glob(f"*/{self.settings_file.name}"))
+            one = f"; name one below it, such as {below[0].parent}" if below else ""
+            raise Mistake(f"{self.folder} holds no run: there is no {self.settings_file.name} in it{one}.") from None
         except NotADirectoryError:
             raise Mistake(f"{self.folder} is a file; a run is a folder, which `shadowmetric train` wrote.") from None
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as wrong:
@@ -112,7 +116,10 @@ class Run:
     def scores(self) -> dict[str, Any] | None:
         """Return the scores, if the run is finished."""
         try:
-            return json.loads(self.scores_file.read_text(encoding="utf-8"))
+            found = json.loads(self.scores_file.read_text(encoding="utf-8"))
+            if not isinstance(found, dict):
+                raise ValueError("no scores")
+            return found
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as wrong:

@@ -35,6 +35,7 @@ OURS_ONLY = {
     "memory_budget": "plans with the bytes that losses of this library state; give a --micro-batch instead",
 }
 MICRO_BATCH = 32
+MOST_SIZE = 4096  # pixels
 SMALL_PICTURES = 64  # pixels up to which small_cnn is the backbone unless another is named
 
 
@@ -59,7 +60,7 @@ class TrainSettings:
     select_on: str = "validation"
     """What chooses the best epoch: validation, or test, which makes the scores too good and is stamped on them."""
     recipe: str = "default"
-    """default, or paper: the published protocol to the letter."""
+    """default, whose values stand beside the options below, or paper: the published protocol to the letter."""
     loss: str = "shadow"
     """shadow triplet soft_margin_triplet angular_triplet soft_triple multi_similarity angular contrastive
     lifted_structure n_pair ranked_list arc_face triplet_control double_shadow, or pml:NAME, a loss of
@@ -86,17 +87,17 @@ class TrainSettings:
     size: int | None = None
     """Pixels of the square that the embedder sees. Default: 224, or the pictures' own if they are small."""
     resize: int | None = None
-    """Pixels of the short side before the square is cut."""
+    """Pixels of the short side before the square is cut. Default: as --size; 256 of 224."""
     channels: int | None = None
     """1 for grey, 3 for colour. Default: as the pictures are."""
     augment: str | None = None
-    """Random changes in training: none shift crop."""
+    """Random changes in training: none shift crop. Default: none; shift from pretrained weights."""
     freeze_batch_norm: bool | None = None
-    """Keep the statistics of batch normalisation as they are."""
+    """Keep the statistics of batch normalisation as they are. Default: from pretrained weights only."""
     epochs: int | None = None
-    """How often the training set is passed, at most."""
+    """How often the training set is passed, at most. Default: 30; 10 from pretrained weights."""
     batch: int | None = None
-    """Images in a batch: what the loss sees at once, of all processes together."""
+    """Images in a batch: what the loss sees at once, of all processes together. Default: 64."""
     logical_batch: int | None = None
     """The same, of any size: embedded --micro-batch images at a time, with the gradient of the whole batch."""
     micro_batch: int | None = None
@@ -110,21 +111,23 @@ class TrainSettings:
     cross_batch_warmup: int = 0
     """Batches until the cross-batch memory is compared with."""
     per_class: int | None = None
-    """Images of a class in a batch."""
+    """Images of a class in a batch. Default: 4."""
     batches: int | None = None
     """Batches in an epoch. Default: as many as pass all images."""
     optimizer: str | None = None
-    """adam, adamw, sgd."""
+    """adam, adamw, sgd. Default: adamw."""
     rate: float | None = None
-    """Learning rate of the backbone."""
+    """Learning rate of the backbone. Default: 0.002; 0.0001 from pretrained weights."""
     head_rate: float | None = None
-    """Learning rate of the head."""
+    """Learning rate of the head. Default: as --rate."""
     weight_decay: float | None = None
-    """Of all weights."""
+    """Of all weights. Default: 0.0001."""
     warmup: float | None = None
-    """Share of the steps in which the rates rise from 0; then they fall as a cosine."""
+    """Share of the steps in which the rates rise from 0; then they fall as a cosine. Default: 0.05; 0.1 from pretrained
+    weights."""
     patience: int | None = None
-    """Stop after so many epochs without half a point of Recall@1; 0 never stops early."""
+    """Stop after so many epochs without half a point of Recall@1; 0 never stops early. Default: 8; 4 from pretrained
+    weights."""
     precision: str = "no"
     """Mixed precision: no, bf16, fp16."""
     device: str = "auto"
@@ -157,6 +160,10 @@ def check_settings(settings: TrainSettings) -> None:
         value = getattr(settings, name)
         if value is not None and value < lowest:
             raise Mistake(f"{option(name)} is {value}; it must be {lowest} or more.")
+    for name in ("size", "resize"):
+        value = getattr(settings, name)
+        if value is not None and value > MOST_SIZE:
+            raise Mistake(f"{option(name)} is {value}; it must be {MOST_SIZE} or less.")
     for name in ("rate", "head_rate", "margin"):
         value = getattr(settings, name)
         if value is not None and not 0 < value < float("inf"):

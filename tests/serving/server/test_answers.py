@@ -6,10 +6,19 @@ import pytest
 
 from shadowmetric.device.entries import Entry, Hit
 from shadowmetric.serving.server.answers import answer, shown, without_folders
+from shadowmetric.serving.server.searched import told_apart
 
 
 def hit(similarity, path="a/b.png", label="a"):
     return Hit(Entry("0" * 32, path, label), similarity)
+
+
+def test_classes_that_look_the_same_are_told_apart():
+    names = ["caf\udce9", "caf\udce8", "caf\udce7", "tea"]
+    found = told_apart(dict(zip(names, (3, 2, 1, 4), strict=True)))
+    first = next(iter(found))
+    assert list(found) == [first, f"{first} (2)", f"{first} (3)", "tea"]
+    assert [value for value in found.values()] == list(zip(names, (3, 2, 1, 4), strict=True))
 
 
 def test_a_similarity_that_is_no_number_is_left_out_and_rounding_is_cut():

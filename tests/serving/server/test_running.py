@@ -183,11 +183,22 @@ def test_the_address_can_be_opened(host, shown):
         assert found.port == opened.getsockname()[1]
 
 
+@pytest.mark.parametrize("host", ["Localhost", "127.1", "2130706433"])
+def test_odd_names_of_loopback_are_judged_by_the_address_that_is_bound(host):
+    with listen(ServeSettings(host=host, port=0)) as opened:
+        settings = ServeSettings(host=host, bound=opened.getsockname()[0])
+    assert settings.loopback
+    assert host.lower() in settings.host_names
+    assert ServeSettings(host="x", bound="::ffff:127.0.0.1").loopback
+
+
 @pytest.mark.parametrize(
     ("host", "loopback"),
     [("127.0.0.1", True), ("localhost", True), ("::1", True), ("127.0.0.9", True), ("0.0.0.0", False), ("::", False)],
 )
 def test_loopback_is_known(host, loopback):
+    with listen(ServeSettings(host=host, port=0)) as opened:
+        assert ServeSettings(host=host, bound=opened.getsockname()[0]).loopback == loopback
     settings = ServeSettings(host=host)
     assert settings.loopback == loopback
     assert "localhost" in settings.host_names

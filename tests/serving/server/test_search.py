@@ -101,6 +101,10 @@ def test_k_is_refused_out_of_its_range(asked, red, k):
     [
         (b"", "the upload is empty"),
         (b"GIF89a", "the upload"),
+        (
+            b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.png"\r\n\r\n\x89PNG\r\n--x--\r\n',
+            "the upload is a form; send the bytes of the picture alone (curl --data-binary @FILE).",
+        ),
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "the upload is no picture"),
         (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n", "the upload is no picture"),
         (b"\x89PNG\r\n\x1a\n" + b"x" * 50, "the upload"),

@@ -55,6 +55,18 @@ def test_the_file_is_looked_at_while_the_server_runs(made, place, pictures, monk
             pass
 
 
+def test_an_error_that_nobody_foresaw_does_not_end_the_watching(served, made, place, pictures, caplog, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(type(served.service.watched.file), "open", lambda *given: 1 / 0)
+        replace_with_fewer(made, place, pictures)
+        served.service.watched.look()
+    assert "is refused; a copy of the one before is searched on: division by zero" in caplog.text
+    assert pictures_of(served) == 3 * made.EACH
+    replace_with_fewer(made, place, pictures)
+    served.service.watched.look()
+    assert pictures_of(served) == made.EACH
+
+
 @pytest.mark.parametrize("how", ["cut", "words", "gone", "other weights"])
 def test_a_new_index_that_is_refused_leaves_the_old_one(served, made, place, pictures, caplog, how):
     if how == "cut":

@@ -1,6 +1,7 @@
 """Serve an index: open it and its model, and answer requests until a signal says to stop."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from shadowmetric.serving.elsewhere import open_with_pictures
@@ -28,6 +29,7 @@ def serve_index(
     """
     path, threads = file_of(place), threads_for(settings.at_once)
     with listen(settings) as listening:
+        settings = replace(settings, bound=str(listening.getsockname()[0]))
         file = None if path is None else IndexFile(path, model, pictures, threads)
         gallery = open_with_pictures(place, pictures, own=True)
         try:

@@ -108,7 +108,8 @@ def listen(settings: ServeSettings) -> socket.socket:
         if wrong.errno == errno.EADDRINUSE:
             another = f"--port {port + 1}" if port < 65535 else "--port 8000"
             raise Mistake(f"port {port} of {host} is taken; choose another, such as {another}.") from None
-        raise Mistake(f"{host} port {port} cannot be listened at ({wrong.strerror}); choose another --port.") from None
+        other = "--host" if wrong.errno == errno.EADDRNOTAVAIL else "--port"
+        raise Mistake(f"{host} port {port} cannot be listened at ({wrong.strerror}); choose another {other}.") from None
     return found
 
 

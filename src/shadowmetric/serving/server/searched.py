@@ -31,6 +31,18 @@ class Known(NamedTuple):
     classes: dict[str, tuple[str, int]]  # by the name that is shown: the name in the gallery, and how many pictures
 
 
+def told_apart(classes: dict[str, int]) -> dict[str, tuple[str, int]]:
+    """Return classes by the names that are shown; those that differ in bytes that cannot be shown get a number."""
+    found: dict[str, tuple[str, int]] = {}
+    for name, count in classes.items():
+        told, number = shown(name), 1
+        while told in found:
+            number += 1
+            told = f"{shown(name)} ({number})"
+        found[told] = (name, count)
+    return found
+
+
 class Searched:
     """A gallery and its model. All methods may be called from several threads."""
 
@@ -43,7 +55,7 @@ class Searched:
         """Return the number of pictures, and the classes."""
         with self.lock, answering():
             if self.remembered is None or time.monotonic() - self.remembered[0] > REMEMBERED_SECONDS:
-                classes = {shown(name): (name, count) for name, count in self.gallery.classes().items()}
+                classes = told_apart(self.gallery.classes())
                 self.remembered = (time.monotonic(), Known(len(self.gallery), classes))
             return self.remembered[1]
 

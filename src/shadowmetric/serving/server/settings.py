@@ -29,6 +29,7 @@ class ServeSettings:
     waiting: int = 16  # requests that wait for their turn; more are refused
     seconds: float = 30.0  # for a whole upload
     idle_seconds: float = 5.0  # without a byte of it
+    bound: str = ""  # the address that is listened at, once it is: a name may lead anywhere
     names: tuple[str, ...] = ()  # by which a proxy in front is called, with a port if it is not the usual one
 
     def __post_init__(self):
@@ -50,12 +51,14 @@ class ServeSettings:
     def loopback(self) -> bool:
         """Whether this machine alone reaches the server."""
         try:
-            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
+            address = ipaddress.ip_address((self.bound or self.host).strip("[]"))
         except ValueError:
-            return self.host == "localhost"
+            return self.host.lower() == "localhost"
+        return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
     @property
     def host_names(self) -> tuple[str, ...]:
         """Names by which a loopback server may be called: a foreign name that leads here is an attack."""
         proxied = (name.partition(":")[0].lower() for name in self.names)
-        return (*NAMES_OF_LOOPBACK, f"[{self.host}]" if ":" in self.host else self.host, *proxied)
+        host = self.host.lower()
+        return (*NAMES_OF_LOOPBACK, f"[{host}]" if ":" in host else host, *proxied)

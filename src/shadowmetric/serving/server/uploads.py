@@ -19,6 +19,7 @@ from shadowmetric.device.pictures import FORMATS, BrokenImage, Shape, open_pictu
 from shadowmetric.serving.server.refusals import Refused
 from shadowmetric.serving.server.settings import ServeSettings
 
+FORM = b"content-disposition: form-data"
 SEND = "send a JPEG, PNG or WebP file"
 DIGITS = 18  # of a length that is a number of bytes
 DRAINED_SECONDS, LAST_DRAINED_SECONDS = 2.0, 0.5  # the latter while the server stops
@@ -86,6 +87,10 @@ def read_picture(body: io.BytesIO, name: str, most_pixels: int) -> Image.Image:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise BrokenImage(f"{name} has too many pixels; the most is {most_pixels:,}.") from None
     except UnidentifiedImageError:
+        if FORM in body.getbuffer()[:1000].tobytes().lower():
+            raise BrokenImage(
+                f"{name} is a form; send the bytes of the picture alone (curl --data-binary @FILE)."
+            ) from None
         what = f"{name} is no picture; {SEND}." if body.getbuffer().nbytes else f"{name} is empty; {SEND}."
         raise BrokenImage(what) from None
     except Exception:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from shadowmetric.mistakes import Mistake
 from shadowmetric.serving.elsewhere import open_with_pictures
 from shadowmetric.serving.gallery import Gallery
 from shadowmetric.serving.model import Model, model_of
@@ -76,7 +75,7 @@ class Watched:
             return
         try:
             gallery, model = self.file.open(self.now.model)
-        except (Mistake, OSError) as wrong:
+        except Exception as wrong:  # whatever it is, the next file may be right
             log.warning("the index file has changed and is refused; a copy of the one before is searched on: %s", wrong)
             return
         self.now = Searched(gallery, model)  # requests at work have the old one, which goes when they end
