@@ -106,17 +106,20 @@ def table_of(genuine: Tensor, impostor: Tensor, fingerprint: str, pictures: str)
 def rising_share(alike: np.ndarray, apart: np.ndarray, doubt: float) -> np.ndarray:
     """Return the share of `alike` in both, made to rise, and not surer than so many pairs allow.
 
-    doubt: the weight of a pair of the rarer kind, which is added to both kinds wherever the share stays the same: once
-    for each such stretch, since for each knot it would outweigh what was counted if pairs are few.
+    doubt: the weight of a pair of the rarer kind. At a knot the share is at most what all pairs above this knot, or
+    above a lower one, show with one such pair more of each kind; and at least what all pairs below this knot, or below
+    a higher one, show so. The ends of a table rest on few pairs, and one more at every knot would outweigh them.
     """
     from scipy.optimize import isotonic_regression
 
-    both = alike + apart
-    weights = np.maximum(both, 1e-12)  # a stretch without pairs follows its neighbours
-    fit = isotonic_regression(np.where(both > 0, alike / weights, 0.5), weights=weights)
-    stretches = fit.blocks[:-1].astype(int)
-    share = (np.add.reduceat(alike, stretches) + doubt) / (np.add.reduceat(both, stretches) + 2 * doubt)
-    return isotonic_regression(np.repeat(share, np.diff(fit.blocks)), weights=weights).x
+    def doubted(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return (first.cumsum() + doubt) / (first.cumsum() + second.cumsum() + 2 * doubt)
+
+    weights = np.maximum(alike + apart, 1e-12)  # a stretch without pairs follows its neighbours
+    share = np.where(alike + apart > 0, alike / weights, 0.5)
+    most = np.maximum.accumulate(doubted(alike[::-1], apart[::-1])[::-1])
+    least = np.minimum.accumulate(doubted(alike, apart)[::-1])[::-1]
+    return isotonic_regression(share, weights=weights).x.clip(least, most)
 
 
 def chosen_bins(same: np.ndarray, other: np.ndarray) -> np.ndarray:
