@@ -177,7 +177,7 @@ def test_labels_of_items_have_the_names_that_the_trainer_knows(tmp_path, name):
     trainer = trainer_of(MetricModel(embedder_of(), sm.ShadowLoss(0.2)), tmp_path)
     trainer.train_dataset = [{"pixel_values": torch.zeros(1, 8, 8), name: number % 3} for number in range(6)]
     if name == "class":
-        with pytest.raises(ValueError, match="pixel_values, class, and none is labels; give train_labels"):
+        with pytest.raises(ValueError, match=r"'pixel_values', 'class'\], and none is labels; give train_labels"):
             trainer._labels()
     else:
         assert trainer._labels() == [0, 1, 2] * 2

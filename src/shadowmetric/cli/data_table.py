@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shadowmetric.cli.evaluate_words import count
-from shadowmetric.cli.screen import new_table, say, show
+from shadowmetric.cli.screen import new_table, plain, say, show
 from shadowmetric.data.adding import Added
 from shadowmetric.data.catalogue import DATASETS, is_here
 from shadowmetric.data.dataset import ZERO_SHOT, Reader
@@ -92,11 +92,6 @@ def print_inspection(console: Console, found: Inspection, faults: list[str]) -> 
         say(console, f"Wrong: {fault}", "red")
     if not faults:
         say(console, "Nothing is wrong." if found.decoded else "Nothing is wrong; no image was decoded.", "green")
-
-
-def plain(sentence: str) -> str:
-    """Return a sentence in which names of classes and files cannot move the cursor."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in sentence)
 
 
 def _counts(seen: PartFound, official: bool) -> list[str]:

@@ -37,10 +37,7 @@ def print_title(console: Console, what: Evaluated, scores: Scores) -> None:
 def say_lone(console: Console, lone: int, queries: int) -> None:
     """Print how many queries retrieval has no figures of, if any."""
     if lone == queries:
-        say(
-            console,
-            "No query has a relevant item, so retrieval has no figures; each class needs two rows.",
-        )
+        say(console, "No query has a relevant item, so retrieval has no figures; each class needs two rows.")
     elif lone:
         are = "is" if lone == 1 else "are"
         say(console, f"{count(lone, 'query has', 'queries have')} no relevant item and {are} in no retrieval figure.")

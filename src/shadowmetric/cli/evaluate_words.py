@@ -5,6 +5,7 @@ import math
 from rich.text import Text
 
 from shadowmetric.cli.evaluate_input import Evaluated
+from shadowmetric.cli.screen import plain
 from shadowmetric.evaluation.scores import Setting
 
 NAMES = {
@@ -85,20 +86,15 @@ def count(items: int, singular: str, plural: str) -> str:
     return f"{items:,} {singular if items == 1 else plural}"
 
 
-def harmless(name: object) -> str:
-    """Return a name without characters that move the cursor."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(name))
-
-
 def row_name(name: object, width: int) -> Text:
     """Return the name of a row for a table of this width: the end of a long path, which tells files apart."""
-    name, longest = harmless(name), min(max((width - OF_FIGURES) // 2, SHORTEST_ROW), LONGEST_ROW)
+    name, longest = plain(name), min(max((width - OF_FIGURES) // 2, SHORTEST_ROW), LONGEST_ROW)
     return Text(name if len(name) <= longest else "…" + name[1 - longest :], no_wrap=True, overflow="ellipsis")
 
 
 def class_name(what: Evaluated, label: int) -> Text:
     """Return a class as the files name it, shortened, without markup and characters that move the cursor."""
-    name = harmless(what.name(label))
+    name = plain(what.name(label))
     if len(name) > LONGEST_NAME:
         name = f"{name[:HEAD]}…{name[HEAD + 1 - LONGEST_NAME :]}"  # names of one family often differ at the end
     return Text(name, no_wrap=True, overflow="ellipsis")

@@ -22,6 +22,11 @@ def screen() -> Console:
     return found if found.is_terminal else Console(highlight=False, width=WIDTH_WITHOUT_TERMINAL)
 
 
+def plain(name: object) -> str:
+    """Return a name or a sentence in which names of classes and files cannot move the cursor."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(name))
+
+
 def say(console: Console, sentence: str, style: str = "") -> None:
     """Print a sentence: folded between words in a terminal, on one line elsewhere."""
     console.print(Text(sentence, style), soft_wrap=not console.is_terminal)

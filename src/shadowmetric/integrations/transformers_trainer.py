@@ -41,20 +41,14 @@ class MetricTrainer(Trainer):
         """Return the labels of the training items; a table gives its column, other datasets every item."""
         data: Any = self.train_dataset
         found = self.train_labels
-        if found is None and hasattr(data, "column_names"):
-            name = next((name for name in NAMES if name in data.column_names), None)
+        if found is None:
+            columns = getattr(data, "column_names", None)
+            names = columns or list(data[0])
+            name = next((name for name in NAMES if name in names), None)
             if name is None:
-                raise ValueError(
-                    f"train_dataset has the columns {data.column_names}, and none is labels; give train_labels."
-                )
-            found = data.with_format(None)[name]  # as stored: no picture is read for it
-        elif found is None:
-            name = next((name for name in NAMES if name in data[0]), None)
-            if name is None:
-                raise ValueError(
-                    f"items of train_dataset have {', '.join(data[0])}, and none is labels; give train_labels."
-                )
-            found = (data[number][name] for number in range(len(data)))
+                raise ValueError(f"train_dataset has the columns {names}, and none is labels; give train_labels.")
+            each = (data[number][name] for number in range(len(data)))
+            found = data.with_format(None)[name] if columns else each  # as stored: no picture of a table is read
         return [int(label) for label in found]
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:

@@ -113,13 +113,14 @@ def _build(model: Model, listing: Listing, out: Path, approximate: str | None, b
     broken: list[str] = []
     digests = take_digests(listing, broken, tell)
     todo = {digest: listed for listed, digest in reversed(digests.items()) if digest not in known}  # one of each
-    embedded, tried = {}, set()
-    while todo:
-        tried |= set(todo.values())
-        embedded |= embed_missing(model, listing.root, list(todo.values())[::-1], known, batch, broken, keep, tell)
-        left = ((listed, digest) for listed, digest in reversed(digests.items()) if listed not in tried)
-        todo = {digest: listed for listed, digest in left if digest not in known}  # a copy may be whole
-    failed = tried - embedded.keys()
+    first = list(todo.values())[::-1]
+    embedded = embed_missing(model, listing.root, first, known, batch, broken, keep, tell)
+    kept.update(embedded)  # what `keep` writes
+    failed = set(first) - embedded.keys()
+    copies = [listed for listed, digest in digests.items() if digest not in known and listed not in failed]
+    if copies:  # what stood for them could not be read: it may have vanished, and they may be whole
+        embedded |= embed_missing(model, listing.root, copies, known, batch, broken, keep, tell)
+        failed |= set(copies) - embedded.keys()
     there = ((listed, digest) for listed, digest in (digests | embedded).items() if listed not in failed)
     found = [(listed, digest) for listed, digest in there if digest in known]
     if not found:
