@@ -45,7 +45,7 @@ def top_k(
     index = torch.zeros((len(left), k), dtype=torch.int64, device=device)
     width = min(len(right), max(WIDTH, 8 * k))
     for top, bottom, first, _, values in similarity_blocks(
-        left, right, scratch_bytes=scratch_bytes, width=width, temporaries=2.0, thin=thin, progress=progress
+        left, right, scratch_bytes=scratch_bytes, width=width, temporaries=2.0, progress=progress
     ):
         if own is not None:
             write_at(values, own[top:bottom] - first, float("-inf"))
