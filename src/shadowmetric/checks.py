@@ -14,9 +14,9 @@ from shadowmetric.types import Triplets
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
-NUMBERS_AT_ONCE = 2**20  # of rows that are looked through
 ELSEWHERE = -1  # anchors_at of a batch that is not among its references
-LONGEST_ROW = 1e18  # products of two such lengths are still finite in float32
+LARGEST_NUMBER = 1e300  # in float64: lengths of rows are still finite
+LONGEST_ROW = {torch.float32: 1e18, torch.float64: 1e150}  # of rows that are compared as they are: squares stay finite
 
 
 class NotFinite(ValueError):
@@ -164,25 +164,30 @@ def check_triplets(
 
 
 def _check_finite(rows: Tensor, name: str) -> None:
-    dtype = torch.promote_types(rows.dtype, torch.float32)
-    some = max(1, NUMBERS_AT_ONCE // rows.shape[1])  # a norm in another type copies its rows
-    longest = torch.empty(-(-len(rows) // some), dtype=dtype, device=rows.device)
-    for number, part in enumerate(rows.split(some)):
-        longest[number] = torch.linalg.vector_norm(part, dim=1, dtype=dtype).max()
-    if longest.max() < LONGEST_ROW:  # false for NaN too
+    least, most = torch.aminmax(rows)
+    largest = max(-float(least), float(most))
+    if largest < LARGEST_NUMBER:  # false for NaN too
         return
-    bad = torch.cat([~torch.isfinite(part).all(dim=1) for part in rows.split(some)]).nonzero()
+    bad = (~torch.isfinite(rows).all(dim=1)).nonzero()
     if len(bad):
         raise NotFinite(
             f"{name} has NaN or infinity in {len(bad)} of {len(rows)} rows, the first is row {int(bad[0])}; "
             "look for a division by zero, a learning rate too high or an overflow in half precision."
         )
-    part = int(longest.argmax())
-    row = part * some + int(torch.linalg.vector_norm(rows.split(some)[part], dim=1, dtype=dtype).argmax())
     raise NotFinite(
-        f"{name} has a row of length {float(longest.max()):.2g}, row {row}; "
-        f"lengths must stay below {LONGEST_ROW:.0e}: scale the rows down."
+        f"{name} has a number of {largest:.2g}; numbers must stay below {LARGEST_NUMBER:.0e}: scale them down."
     )
+
+
+def check_lengths(lengths: Tensor, dtype: torch.dtype, name: str) -> None:
+    """Refuse rows that are compared as they are and too long for their squares; on the CPU only."""
+    limit = LONGEST_ROW[torch.promote_types(dtype, torch.float32)]
+    if lengths.device.type == "cpu" and len(lengths) and not float(lengths.max()) < limit:
+        raise NotFinite(
+            f"{name} has a row of length {float(lengths.max()):.2g}, row {int(lengths.argmax())}; "
+            f"lengths must stay below {limit:.0e} where rows are compared as they are: scale the rows down, "
+            "or leave normalize=True."
+        )
 
 
 def _check_range(numbers: Tensor, limit: int, name: str) -> None:

@@ -9,13 +9,14 @@
 Memory: two int64 for each row where there are references, and 768 KiB while they are made.
 """
 
+import warnings
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import ELSEWHERE, check_anchors_at, check_batch
+from shadowmetric.checks import ELSEWHERE, check_anchors_at, check_batch, check_lengths
 from shadowmetric.ops.grid_rows import GridRows
 from shadowmetric.ops.memory import Bytes, Cost
 from shadowmetric.ops.nearest_beyond import BITS
@@ -41,9 +42,13 @@ class Given:
         """Return both sides on the grid, made once; without references they are one."""
         if normalize not in self.made:
             finer = not normalize or working_dtype(self.embeddings.dtype, self.others.dtype) == torch.float64
-            left = GridRows(self.embeddings, normalize=normalize, finer=finer)
-            right = left if self.references is None else GridRows(self.references, normalize=normalize, finer=finer)
-            self.made[normalize] = left, right
+            sides = {"embeddings": self.embeddings, "references": self.references}
+            made = [
+                _checked_grid(rows, name, normalize=normalize, finer=finer)
+                for name, rows in sides.items()
+                if rows is not None
+            ]
+            self.made[normalize] = made[0], made[-1]
         return self.made[normalize]
 
     @property
@@ -77,6 +82,31 @@ def check_given(
     labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=debug)
     check_anchors_at(anchors_at, labels, reference_labels, debug=debug)
     return Given(embeddings, labels, references, reference_labels, anchors_at)
+
+
+def _checked_grid(rows: Tensor, name: str, *, normalize: bool, finer: bool) -> GridRows:
+    """Return rows on the grid; refuse those too long to be compared as they are, and say once that some are zero."""
+    grid = GridRows(rows, normalize=normalize, finer=finer)
+    if not normalize:
+        check_lengths(grid.length, rows.dtype, name)
+    elif rows.device.type == "cpu" and not grid.length.all():
+        warn_of_zero_rows(int((grid.length == 0).sum()), len(rows), name)
+    return grid
+
+
+_SAID: set[str] = set()
+
+
+def warn_of_zero_rows(zeros: int, rows: int, name: str) -> None:
+    """Say, once in a process, that rows have no direction."""
+    if not _SAID:
+        _SAID.add(name)
+        warnings.warn(
+            f"{zeros} of {rows} rows of {name} are zero: such a row has no direction, so it has cosine 0 with every "
+            "row and gets no gradient; look for a dead layer. This is said once.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 class Mined(NamedTuple):
