@@ -11,7 +11,8 @@ Conventions of miners and losses:
                   row that equals the anchor and has its label: that is the anchor itself
     **references  stands for the arguments references= and reference_labels=, both or neither
     same_class    the candidates with the anchor's label, the possible positives; `other_class` are the rest
-    normalize     compare unit rows, row / max(|row|, 1e-12); otherwise the rows as they come
+    normalize     compare unit rows, row / |row|; otherwise the rows as they come. A zero row stays zero
+    distances     of miners: those of rows on the grid (docs/semantics.md), one number on every machine
     ties          the smaller row number wins
     zero          a loss with nothing to average is 0 and still has the graph of the embeddings
 
@@ -35,8 +36,6 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-SHORTEST_ROW = 1e-12  # a shorter row is divided by this instead of by its length
-SMALLEST_SQUARE = 1e-16  # a smaller squared distance has this one's root, and no gradient
 COSINE_EDGE = 1e-7  # arccos has an infinite slope at -1 and 1; cosines stay this far inside
 DEAD_SHARE = 1e-3  # a dimension is dead if it deviates less than this share of the liveliest one
 COLLAPSED_VARIANCE = 1e-12  # rows are one point if no dimension varies more than this
@@ -66,10 +65,44 @@ def classes_around(embeddings, labels, references=None, reference_labels=None) -
 # Miners
 
 
-def float_rows(rows: Tensor, normalize: bool) -> list[list[float]]:
-    """Return the rows as Python floats, each of length 1 if `normalize`."""
-    lengths = [max(math.sqrt(float_dot(row, row)), SHORTEST_ROW) if normalize else 1 for row in rows.tolist()]
-    return [[value / length for value in row] for row, length in zip(rows.tolist(), lengths, strict=True)]
+GRID = 2**24  # steps of the grid in a row's length, or in the power of two above it where rows stay as they are
+FINE = 2**22  # steps of the second part in one of the first
+
+GridRow = tuple[list[float], list[float]]  # the first part and the second; the second is zeros if one is enough
+
+
+def length_of(row: list[float]) -> float:
+    """|row|, its squares added half onto half, so that every machine rounds alike."""
+    squares = [value * value for value in row]
+    while len(squares) > 1:
+        half = (len(squares) + 1) // 2
+        squares = [sum(squares[i::half]) for i in range(half)]
+    return math.sqrt(squares[0])
+
+
+def grid_row(row: list[float], *, normalize: bool, fine: bool) -> GridRow:
+    """The row, or the unit row, in multiples of a step so large that float64 adds products without rounding."""
+    length = length_of(row)
+    if normalize and length > 0:
+        row = [value / length for value in row]
+    step = (1 if normalize else 2.0 ** math.frexp(length)[1]) / GRID
+    first = [float(round(value / step)) for value in row]
+    second = [
+        round((value / step - near) * FINE) / FINE if fine else 0.0 for value, near in zip(row, first, strict=True)
+    ]
+    return [value * step for value in first], [value * step for value in second]
+
+
+def float_rows(rows: Tensor) -> list[list[float]]:
+    """Return unit rows on the grid, as measures compare them."""
+    return [grid_row(row, normalize=True, fine=False)[0] for row in rows.tolist()]
+
+
+def grid_dot(a: GridRow, x: GridRow) -> float:
+    """a . x: of the first parts, and then of each first with the other's second."""
+    (first, second), (other_first, other_second) = a, x
+    cross = zip([*first, *second], [*other_second, *other_first], strict=True)
+    return float_dot(first, other_first) + math.fsum(left * right for left, right in cross)
 
 
 def float_dot(a: list[float], x: list[float]) -> float:
@@ -77,12 +110,15 @@ def float_dot(a: list[float], x: list[float]) -> float:
 
 
 def squared_distances(embeddings, normalize, references=None, reference_labels=None) -> list[list[float]]:
-    """Return |a - x|^2 for each anchor a and candidate x; on unit rows that is 2 - 2 cos."""
-    anchors = float_rows(embeddings, normalize)
-    candidates = anchors if references is None else float_rows(references, normalize)
-    if normalize:
-        return [[2 - 2 * float_dot(a, x) for x in candidates] for a in anchors]
-    return [[float_dot(a, a) + float_dot(x, x) - 2 * float_dot(a, x) for x in candidates] for a in anchors]
+    """Return |a - x|^2 for each anchor a and candidate x, on the grid; a zero row has no direction, as unit row."""
+    both = [embeddings] if references is None else [embeddings, references]
+    fine = not normalize or torch.float64 in {rows.dtype for rows in both}
+    sides = [[grid_row(row, normalize=normalize, fine=fine) for row in rows.tolist()] for rows in both]
+    squares = [[grid_dot(row, row) or float(normalize) for row in rows] for rows in sides]
+    return [
+        [max(square + other - 2 * grid_dot(a, x), 0.0) for x, other in zip(sides[-1], squares[-1], strict=True)]
+        for a, square in zip(sides[0], squares[0], strict=True)
+    ]
 
 
 def closest(distances: list[float], candidates: list[int]) -> int:
@@ -125,13 +161,13 @@ def in_window(positive: float, negative: float, margin: float, unit: str) -> boo
     below_top = {
         "squared": negative < positive + margin,
         "gap": negative < positive + 2 * margin,
-        "distance": root(negative) < root(positive) + margin,
+        "distance": negative < square(math.sqrt(positive) + margin),
     }
     return positive < negative and below_top[unit]
 
 
-def root(squared_distance: float) -> float:
-    return math.sqrt(max(squared_distance, SMALLEST_SQUARE))
+def square(value: float) -> float:
+    return value * value
 
 
 def semi_hard(
@@ -172,7 +208,13 @@ def semi_hard(
 
 def prepared(rows: Tensor, normalize: bool) -> list[Tensor]:
     """Return the rows one by one, each of length 1 if `normalize`."""
-    return [row / row.norm().clamp_min(SHORTEST_ROW) if normalize else row for row in rows]
+    return [unit(row) if normalize else row for row in rows]
+
+
+def unit(row: Tensor) -> Tensor:
+    """The row's direction, whatever its scale; a zero row has none, and no gradient."""
+    scale = row.detach().abs().max()
+    return row / scale / (row / scale).norm() if scale > 0 else row * 0
 
 
 def prepared_pair(embeddings, normalize, references=None, reference_labels=None) -> tuple[list[Tensor], list[Tensor]]:
@@ -190,13 +232,14 @@ def squared_distance(a: Tensor, x: Tensor) -> Tensor:
 
 
 def distance(a: Tensor, x: Tensor) -> Tensor:
-    return squared_distance(a, x).clamp_min(SMALLEST_SQUARE).sqrt()
+    squared = squared_distance(a, x)
+    return squared.sqrt() if squared > 0 else squared * 0
 
 
 def gap(a: Tensor, x: Tensor) -> Tensor:
     """How far the shadow of x on a ends from the tip of a: | |a| - a.x / |a| |."""
     length = a.norm()
-    return (length - dot(a, x) / length.clamp_min(SHORTEST_ROW)).abs()
+    return (length - dot(a, x) / length).abs() if length > 0 else length * 0
 
 
 def angle(a: Tensor, x: Tensor) -> Tensor:
@@ -441,8 +484,8 @@ def mean(values) -> float:
 
 def cosines(query, gallery) -> list[list[float]]:
     """Return cos(q, g) for each query q and gallery row g."""
-    gallery_rows = float_rows(gallery, normalize=True)
-    return [[float_dot(q, g) for g in gallery_rows] for q in float_rows(query, normalize=True)]
+    gallery_rows = float_rows(gallery)
+    return [[float_dot(q, g) for g in gallery_rows] for q in float_rows(query)]
 
 
 def searched(query, query_labels, gallery=None, gallery_labels=None) -> list[list[tuple[float, int]]]:
@@ -541,7 +584,7 @@ def silhouette_values(embeddings, labels, *, distance="euclidean") -> list[float
 
     It is 0 for a class of one row and where max(a, b) = 0, and NaN everywhere if there is one class only.
     """
-    rows, labels = float_rows(embeddings, normalize=True), labels.tolist()
+    rows, labels = float_rows(embeddings), labels.tolist()
     values = []
     for i, row in enumerate(rows):
         by_class = {label: [] for label in labels}
@@ -663,7 +706,7 @@ def collapse(embeddings) -> dict:
 
     Where no variance is above 1e-12 the rows are one point: rank 0, all dimensions dead.
     """
-    rows = float_rows(embeddings, normalize=True)
+    rows = float_rows(embeddings)
     centred_columns = [[value - mean(column) for value in column] for column in zip(*rows, strict=True)]
     variance = [mean([value**2 for value in column]) for column in centred_columns]
     deviation = [math.sqrt(value) for value in variance]

@@ -2,16 +2,19 @@
 
 import pytest
 import torch
-from batches import batches, plain_batch
+from batches import batches
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
+from shadowmetric.losses.distances import distance, similarity, squared_distance
+from shadowmetric.losses.shadow import gap
 from shadowmetric.ops.arg_min import GROUP, no_best, update_arg_min
-from shadowmetric.ops.pair_dots import pair_dots, weighted_sums
-from shadowmetric.ops.row_lengths import row_lengths
-from shadowmetric.ops.row_stream import row_stream
-from shadowmetric.ops.rows import Rows, squared_distance_rows, unit_rows
+from shadowmetric.ops.grid_rows import GridRows
+from shadowmetric.ops.pair_measures import pair_measures, weighted_sums
+from shadowmetric.ops.row_lengths import squared_lengths
+from shadowmetric.ops.row_stream import Stream, row_stream
+from shadowmetric.ops.rows import Rows
 from shadowmetric.ops.similarity_blocks import even, similarity_blocks, square_side, whole_row_blocks
 from shadowmetric.ops.top_k import top_k
 
@@ -60,7 +63,7 @@ def test_blocks_reach_only_as_far_as_told():
 def test_whole_row_blocks_hold_whole_rows_of_any_kind():
     source = torch.randn(31, 4).half()
     order = torch.randperm(31)
-    for rows in (Rows(source), Rows(source, order=order), unit_rows(source, order)):
+    for rows in (Rows(source), Rows(source, order=order), Rows(source, order=order, divisor=torch.rand(31) + 1)):
         expected = torch.cat([rows.load(i, i + 1).clone() for i in range(31)])
         expected = expected @ expected.T
         got = torch.cat([b.values.clone() for b in whole_row_blocks(rows, rows_again(rows), scratch_bytes=9000)])
@@ -79,34 +82,39 @@ def test_the_side_of_a_block_fits_its_budget(dim, scratch):
     assert side == 8 or 4 * (2 * side**2 + 3 * side * dim) <= scratch
 
 
-@pytest.mark.parametrize("normalize", [True, False])
-def test_distance_rows_multiply_to_squared_distances(normalize):
-    embeddings, _ = plain_batch()
-    others = torch.cat([embeddings[:4], torch.randn(9, 8).double()])
-    left, right, offset, least = squared_distance_rows(embeddings, others, normalize=normalize)
-    a, b = (torch.nn.functional.normalize(e) if normalize else e for e in (embeddings, others))
-    product = left.load(0, 30) @ right.load(0, 13).T
-    torch.testing.assert_close(product - offset, torch.cdist(a, b).square(), atol=1e-12, rtol=1e-9)
-    assert (product > 0).all() or least == 0
+def grids_of(embeddings, references, normalize):
+    left = GridRows(embeddings, normalize=normalize, finer=True)
+    return left, left if references is None else GridRows(references, normalize=normalize, finer=True)
 
 
-@given(batches(16), st.integers(0, 99))
-def test_pair_dots_equal_the_gathered_rows(batch, seed):
+def measured(embeddings, references, anchor, other, measure, normalize):
+    grids = grids_of(embeddings, references, normalize)
+    return pair_measures(embeddings, references, anchor, other, measure, grids)
+
+
+@given(batches(16), st.integers(0, 99), st.sampled_from([similarity, squared_distance, distance, gap]), st.booleans())
+def test_pair_measures_equal_those_of_the_gathered_rows(batch, seed, measure, normalize):
     embeddings, _ = batch
+    embeddings = embeddings + torch.rand(embeddings.shape, generator=torch.Generator().manual_seed(seed)).double()
     generator = torch.Generator().manual_seed(seed)
     anchor = torch.randint(0, len(embeddings), (23,), generator=generator)
-    other = torch.randint(0, len(embeddings), (23,), generator=generator)
-    expected = (embeddings[anchor] * embeddings[other]).sum(1)
-    torch.testing.assert_close(pair_dots(embeddings, None, anchor, other), expected)
-    leaf, references = embeddings.clone().requires_grad_(), embeddings.flip(0).clone().requires_grad_()
-    assert gradcheck(lambda e: pair_dots(e, None, anchor, other), (leaf,))
-    assert gradcheck(lambda e, r: pair_dots(e, r, anchor, other), (leaf, references))
+    other = (anchor + torch.randint(1, max(len(embeddings), 2), (23,), generator=generator)) % len(embeddings)
+    rows = torch.nn.functional.normalize(embeddings) if normalize else embeddings
+    a, x = rows[anchor], rows[other]
+    expected = measure((a * x).sum(1), a.square().sum(1), x.square().sum(1))
+    found = measured(embeddings, None, anchor, other, measure, normalize)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-7)  # a root of a difference of 1e-14
+    if len(embeddings) > 1:
+        leaf, references = embeddings.clone().requires_grad_(), (embeddings.flip(0) + 0.1).requires_grad_()
+        assert gradcheck(lambda e: measured(e, None, anchor, other, measure, normalize), (leaf,))
+        assert gradcheck(lambda e, r: measured(e, r, anchor, anchor, measure, normalize), (leaf, references))
 
 
-def test_pair_dots_of_many_pairs_in_several_gathers():
+def test_pair_measures_of_many_pairs_in_several_gathers():
     embeddings = torch.randn(50, 300, dtype=torch.float64)
     anchor, other = torch.randint(0, 50, (2, 5000))
-    torch.testing.assert_close(pair_dots(embeddings, None, anchor, other), (embeddings @ embeddings.T)[anchor, other])
+    found = measured(embeddings, None, anchor, other, similarity, False)
+    torch.testing.assert_close(found, (embeddings @ embeddings.T)[anchor, other])
 
 
 def test_weighted_sums_equal_index_add():
@@ -116,52 +124,58 @@ def test_weighted_sums_equal_index_add():
     torch.testing.assert_close(weighted_sums(rows, into, chosen, weight, 11), expected)
 
 
-def test_row_lengths_of_zero_rows_have_no_gradient():
-    embeddings = torch.randn(5, 3, dtype=torch.float64)
-    embeddings[2] = 0
-    embeddings.requires_grad_()
-    lengths = row_lengths(embeddings)
-    lengths.sum().backward()
-    torch.testing.assert_close(lengths.detach(), embeddings.detach().norm(dim=1).clamp_min(1e-12))
-    assert (embeddings.grad[2] == 0).all()
-    torch.testing.assert_close(embeddings.grad[0], (embeddings[0] / lengths[0]).detach())
+def test_squared_lengths_have_a_gradient_and_keep_the_rows_alone():
+    embeddings = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+    squares = squared_lengths(embeddings)
+    squares.sum().backward()
+    torch.testing.assert_close(squares.detach(), embeddings.detach().square().sum(1))
+    torch.testing.assert_close(embeddings.grad, 2 * embeddings.detach())
 
 
 @pytest.mark.parametrize("scratch", [1, 2**25])
-def test_a_row_stream_equals_the_naive_program(scratch):
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("squared", [True, False])
+@pytest.mark.parametrize("own", [True, False])
+def test_a_row_stream_equals_the_naive_program(scratch, normalize, squared, own):
     embeddings, references = torch.randn(19, 4).double().requires_grad_(), torch.randn(13, 4).double().requires_grad_()
-    rows, columns = torch.rand(19).double().requires_grad_(), torch.rand(13).double().requires_grad_()
 
     def terms(start, stop):
         return [
-            lambda d, r, c: torch.stack([(d * r[:, None] + c).sin().sum(1), d.exp().sum(1)], 1),
+            lambda d, r, c: torch.stack([(d * r + c).sin().sum(1), d.exp().sum(1)], 1),
             lambda d, r, c: (d * c).square().sum(1, keepdim=True).expand(-1, 2),
         ]
 
-    def streamed(e, f, r, c):
-        return row_stream(e, f, r, c, terms, outputs=2, scratch_bytes=scratch)
+    def streamed(e, f):
+        stream = Stream(normalize, squared=squared, outputs=2, scratch_bytes=scratch)
+        return row_stream(e, None if own else f, terms, stream)
 
-    def naive(e, f, r, c):
-        return sum(term(e @ f.T, r, c) for term in terms(0, 19))
+    def naive(e, f):
+        f = e if own else f
+        e, f = (torch.nn.functional.normalize(rows) if normalize else rows for rows in (e, f))
+        r, c = e.square().sum(1)[:, None], f.square().sum(1)
+        block = r + c - 2 * e @ f.T if squared else e @ f.T
+        if normalize:
+            r, c = torch.ones_like(r), torch.ones_like(c)
+        return sum(term(block, r, c) for term in terms(0, 19))
 
-    inputs = (embeddings, references, rows, columns)
+    inputs = (embeddings,) if own else (embeddings, references)
     weight = torch.randn(19, 2).double()
-    torch.testing.assert_close(streamed(*inputs), naive(*inputs))
+    torch.testing.assert_close(streamed(embeddings, references), naive(embeddings, references))
     torch.testing.assert_close(
-        torch.autograd.grad((streamed(*inputs) * weight).sum(), inputs),
-        torch.autograd.grad((naive(*inputs) * weight).sum(), inputs),
+        torch.autograd.grad((streamed(embeddings, references) * weight).sum(), inputs),
+        torch.autograd.grad((naive(embeddings, references) * weight).sum(), inputs),
     )
 
 
 def test_a_row_stream_may_take_rows_in_any_order_and_several_times():
     embeddings = torch.randn(7, 4).double().requires_grad_()
     order = torch.tensor([3, 0, 3, 6, 1, 1])
-    ones = torch.ones(7).double()
 
     def terms(start, stop):
         return [lambda d, r, c: (d[0::2] * d[1::2]).sum(1).repeat_interleave(2)[:, None]]
 
-    streamed = row_stream(embeddings, embeddings, ones[order], ones, terms, order=order, multiple=2, scratch_bytes=1)
+    stream = Stream(normalize=False, order=order, multiple=2, scratch_bytes=1)
+    streamed = row_stream(embeddings, None, terms, stream)
     dots = (embeddings @ embeddings.T)[order]
     naive = (dots[0::2] * dots[1::2]).sum(1).repeat_interleave(2)[:, None]
     torch.testing.assert_close(streamed, naive)
@@ -204,9 +218,9 @@ def test_top_k_is_a_stable_sort_of_the_whole_row(k, scratch):
 
 
 @given(st.integers(1, 5000), st.integers(8, 2048))
-def test_parts_of_a_size_are_even_and_none_is_thin(size, side):
+def test_parts_of_a_size_are_even(size, side):
     part = even(size, side)
     sizes = [min(part, size - start) for start in range(0, size, part)]
     assert sum(sizes) == size
-    assert min(sizes) >= 8 or len(sizes) == 1
-    assert part <= max(side + 63, 16)
+    assert max(sizes) <= side + 63
+    assert len(sizes) <= -(-size // side)

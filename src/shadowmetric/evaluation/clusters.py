@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from shadowmetric.evaluation.sharing import Part
-from shadowmetric.ops.rows import SHORTEST_ROW, Rows, row_lengths_of
+from shadowmetric.ops.row_lengths import row_lengths_of
+from shadowmetric.ops.rows import Rows
 from shadowmetric.ops.similarity_blocks import Progress
 from shadowmetric.ops.top_k import Neighbours, top_k
 
@@ -60,7 +61,7 @@ def k_means(
 def _rows_with_a_one(embeddings: Tensor) -> Rows:
     length = row_lengths_of(embeddings, torch.float64)
     tail = (torch.ones_like(length),)
-    return Rows(embeddings, divisor=length.clamp_min(SHORTEST_ROW), tail=tail, dtype=torch.float64)
+    return Rows(embeddings, divisor=length.clamp_min(1e-300), tail=tail, dtype=torch.float64)
 
 
 def _nearest(rows: Rows, centres: Tensor, scratch_bytes: int) -> Neighbours:

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_rows, check_scratch
-from shadowmetric.ops.rows import SHORTEST_ROW, Rows
+from shadowmetric.ops.rows import Rows
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 
 GROUP = 256  # rows whose sums are made together
@@ -80,7 +80,7 @@ def _unit_groups(rows: Rows, scratch_bytes: int) -> Iterator[Tensor]:
     height = max(GROUP, fitting // GROUP * GROUP)
     for start in range(0, len(rows), height):
         for group in rows.load(start, min(start + height, len(rows))).split(GROUP):
-            yield group / torch.linalg.vector_norm(group, dim=1, keepdim=True).clamp_min_(SHORTEST_ROW)
+            yield group / torch.linalg.vector_norm(group, dim=1, keepdim=True).clamp_min_(1e-300)
 
 
 def _effective_rank(covariance: Tensor) -> float:

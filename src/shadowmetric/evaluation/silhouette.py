@@ -27,7 +27,8 @@ from torch import Tensor
 
 from shadowmetric.checks import check_choice
 from shadowmetric.evaluation.comparison import Sets
-from shadowmetric.ops.rows import SHORTEST_ROW, Rows, row_lengths_of
+from shadowmetric.ops.row_lengths import row_lengths_of
+from shadowmetric.ops.rows import Rows
 from shadowmetric.ops.similarity_blocks import Progress, similarity_blocks
 
 DISTANCES = ("euclidean", "squared", "cosine")
@@ -82,7 +83,7 @@ class _Unit(NamedTuple):
 
 def _unit(source: Tensor) -> _Unit:
     length = row_lengths_of(source, torch.float64)
-    divisor = length.clamp_min(SHORTEST_ROW)
+    divisor = length.clamp_min(1e-300)
     return _Unit(divisor, (length / divisor).square())
 
 

@@ -18,14 +18,14 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from shadowmetric.checks import check_triplets
+from shadowmetric.losses.distances import similarity
 from shadowmetric.losses.row_loss import masked_log_sum_exp
 from shadowmetric.losses.sums import SummedLoss, Sums, mean_of
 from shadowmetric.mining.given import NAMING, Given
 from shadowmetric.mining.pairs import LabelPairs
 from shadowmetric.ops.memory import NOTHING, Bytes, Cost, streamed, width_of
-from shadowmetric.ops.pair_dots import pair_dots
-from shadowmetric.ops.row_lengths import row_lengths
-from shadowmetric.ops.row_stream import Term, row_stream
+from shadowmetric.ops.pair_measures import pair_measures
+from shadowmetric.ops.row_stream import Stream, Term, row_stream
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 
 TEMPORARIES = 8.0  # blocks that one block of pairs makes
@@ -55,15 +55,14 @@ class AngularLoss(SummedLoss):
 
     def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
         """Return the sums of a mean over all positive pairs, or over given triplets."""
-        embeddings, references, others = given.embeddings, given.references, given.others
         if triplets is None:
-            return mean_of(self._pair_values(embeddings, others, LabelPairs(given)))
+            return mean_of(self._pair_values(given, LabelPairs(given)))
         anchor, positive, negative = check_triplets(
-            triplets, len(embeddings), len(others), embeddings.device, debug=self.debug
+            triplets, len(given.embeddings), len(given.others), given.embeddings.device, debug=self.debug
         )
-        to_positive = self._similarity(embeddings, references, anchor, positive)
-        to_negative = self._similarity(embeddings, references, anchor, negative)
-        across = self._similarity(others, None, positive, negative)
+        to_positive = self._similarity(given, anchor, positive)
+        to_negative = self._similarity(given, anchor, negative)
+        across = self._similarity(Given(given.others, given.labels), positive, negative)
         return mean_of(softplus(self._bound(to_negative + across, to_positive)))
 
     def said_settings(self) -> str:
@@ -75,41 +74,31 @@ class AngularLoss(SummedLoss):
         square = math.tan(math.radians(self.degrees)) ** 2
         return 4 * square * to_negative - 2 * (1 + square) * to_positive
 
-    def _similarity(self, rows: Tensor, others: Tensor | None, anchor: Tensor, other: Tensor) -> Tensor:
-        dots = pair_dots(rows, others, anchor, other)
-        if not self.normalize:
-            return dots
-        return dots / (row_lengths(rows)[anchor] * row_lengths(rows if others is None else others)[other])
+    def _similarity(self, given: Given, row: Tensor, other: Tensor) -> Tensor:
+        grids = given.grids(normalize=self.normalize)
+        return pair_measures(given.embeddings, given.references, row, other, similarity, grids)
 
-    def _pair_values(self, embeddings: Tensor, others: Tensor, pairs: LabelPairs) -> Tensor:
+    def _pair_values(self, given: Given, pairs: LabelPairs) -> Tensor:
         """Return the value of each positive pair. Rows a and p of a pair are streamed one after the other."""
         anchor, positive = pairs.positives()
-        own = others is embeddings
-        rows = embeddings if own else torch.cat([embeddings, others])
-        order = torch.stack([anchor, positive if own else positive + len(embeddings)], 1).flatten()
-        negative_of, length, other_length = pairs.labels[anchor], row_lengths(rows), row_lengths(others)
+        own = given.references is None
+        rows = given.embeddings if own else torch.cat([given.embeddings, given.others])
+        order = torch.stack([anchor, positive if own else positive + len(given.embeddings)], 1).flatten()
+        negative_of = pairs.labels[anchor]
 
         def terms(start: int, stop: int) -> list[Term]:
             negative = negative_of[start // 2 : stop // 2, None] != pairs.reference_labels
 
-            def term(dots: Tensor, row_length: Tensor, column_length: Tensor) -> Tensor:
-                similarity = dots / (row_length[:, None] * column_length) if self.normalize else dots
-                to_negative = similarity[0::2] + similarity[1::2]  # (a + p).n
+            def term(dots: Tensor, *_: Tensor) -> Tensor:
+                to_negative = dots[0::2] + dots[1::2]  # (a + p).n
                 crowd = masked_log_sum_exp(self._bound(to_negative, torch.zeros_like(to_negative)), negative)
                 return torch.stack([crowd, torch.zeros_like(crowd)], 1).view(-1, 1)
 
             return [term]
 
-        crowd = row_stream(
-            rows,
-            others,
-            length[order],
-            other_length,
-            terms,
-            order=order,
-            multiple=2,
-            temporaries=TEMPORARIES,
-            scratch_bytes=self.scratch_bytes,
-        )[0::2, 0]
-        to_positive = self._similarity(embeddings, None if own else others, anchor, positive)
-        return softplus(crowd + self._bound(torch.zeros_like(to_positive), to_positive))
+        stream = Stream(
+            self.normalize, order=order, multiple=2, temporaries=TEMPORARIES, scratch_bytes=self.scratch_bytes
+        )
+        crowd = row_stream(rows, given.references, terms, stream)[0::2, 0]
+        to_positive = self._similarity(given, anchor, positive)
+        return softplus(crowd.to(to_positive.dtype) + self._bound(torch.zeros_like(to_positive), to_positive))

@@ -19,9 +19,9 @@ class AngularTripletLoss(MinedLoss):
 
     unit = "radians"
 
-    def measure(self, dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
+    def measure(self, dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
         """Return the angle."""
-        return angle(dots, length, other_length)
+        return angle(dots, square, other_square)
 
     def hinge(self, closer: Tensor, farther: Tensor) -> Tensor:
         """Return max(closer - farther + margin, 0)."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_choice, check_margin
-from shadowmetric.losses.distances import distance, squared_distance
+from shadowmetric.losses.distances import root
 from shadowmetric.losses.mined import REDUCTIONS, Totals, reduced
 from shadowmetric.losses.row_loss import Batch, RowLoss
 from shadowmetric.losses.sums import Sums, joined
@@ -36,17 +36,17 @@ class ContrastiveLoss(RowLoss):
     def batch_sums(self, batch: Batch) -> Sums:
         """Return the sums of positive pairs, and those of negative ones."""
 
-        def reduce(masks: Masks, similarity: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
-            apart = distance(similarity, length, other_length)
+        def reduce(masks: Masks, squared: Tensor) -> Tensor:
+            apart = root(squared)
             near = torch.relu(self.margin - apart)
             if self.squared:
-                pull, push = squared_distance(similarity, length, other_length).clamp_min(0) / 2, near.square() / 2
+                pull, push = squared / 2, near.square() / 2
             else:
                 pull, push = apart, near
             pull, push = torch.where(masks.positive, pull, 0.0), torch.where(masks.negative, push, 0.0)
             columns = (pull, masks.positive, pull > 0, push, masks.negative, push > 0)
             return torch.stack([column.sum(1) for column in columns], 1)
 
-        totals = batch.rows(reduce, outputs=6, temporaries=self.temporaries).sum(0)
+        totals = batch.rows(reduce, outputs=6, temporaries=self.temporaries, squared=True).sum(0)
         positive, negative = Totals(*totals[:3]), Totals(*totals[3:])
         return joined(reduced(positive, self.reduction), reduced(negative, self.reduction))

@@ -1,34 +1,40 @@
-"""From dot products and lengths to the quantities that losses compare.
+"""From dot products and squared lengths to the quantities that losses compare.
 
 Every loss here is a function of dot products and lengths only; that is what makes it memory-linear.
-The functions work on pair lists and on blocks alike: lengths broadcast against the dot products.
+The functions work on pair lists and on blocks alike: squares broadcast against the dot products. On unit rows the dot
+product is the cosine and both squares are 1. Where a function has a kink or a pole it gives no gradient there: of
+equal rows distance, gap and angle are at their least, and pull nowhere.
 """
 
 import torch
 from torch import Tensor
 
-SMALLEST_SQUARE = 1e-16  # under a root: duplicates get a distance of 1e-8, and no gradient instead of an infinite one
+COSINE_EDGE = 1e-7  # arccos has an infinite slope at -1 and 1; cosines stay this far inside
 
 
-def compared(dots: Tensor, length: Tensor, other_length: Tensor, *, normalize: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return dot products and lengths as they are, or of unit rows. A zero row is orthogonal to every row."""
-    if not normalize:
-        return dots, length, other_length
-    one = torch.ones((), dtype=dots.dtype, device=dots.device)
-    return dots / (length * other_length), one, one
+def similarity(dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
+    """Return a.x, which is the cosine of unit rows."""
+    return dots
 
 
-def squared_distance(dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
+def squared_distance(dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
     """Return |a - x|^2 = |a|^2 + |x|^2 - 2 a.x."""
-    return length.square() + other_length.square() - 2 * dots
+    return (square + other_square - 2 * dots).clamp_min(0)
 
 
-def distance(dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
+def distance(dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
     """Return the Euclidean distance |a - x|."""
-    return squared_distance(dots, length, other_length).clamp_min(SMALLEST_SQUARE).sqrt()
+    return root(squared_distance(dots, square, other_square))
 
 
-def angle(dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
-    """Return the angle between a and x in radians. The root in its gradient is kept finite by a clamp."""
-    cosine = dots / (length * other_length)
-    return torch.arccos(cosine.clamp(-1 + 1e-7, 1 - 1e-7))
+def angle(dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
+    """Return the angle between a and x in radians; a zero row is orthogonal to every row."""
+    lengths = root(square * other_square)
+    cosine = dots / torch.where(lengths > 0, lengths, 1.0)
+    return torch.arccos(cosine.clamp(-1 + COSINE_EDGE, 1 - COSINE_EDGE))
+
+
+def root(squares: Tensor) -> Tensor:
+    """Return square roots, with a slope of 0 instead of infinity at 0."""
+    some = squares > 0
+    return torch.where(some, torch.where(some, squares, 1.0).sqrt(), 0.0)

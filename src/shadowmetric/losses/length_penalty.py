@@ -17,6 +17,7 @@ from torch import Tensor
 from shadowmetric.losses.sums import SummedLoss, Sums, joined, mean_of
 from shadowmetric.mining.given import Given
 from shadowmetric.ops.memory import Bytes, Cost, width_of
+from shadowmetric.ops.row_lengths import squared_lengths
 
 
 class LengthPenalty(SummedLoss):
@@ -35,8 +36,7 @@ class LengthPenalty(SummedLoss):
 
     def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
         """Return the loss's sums, and that of the squared lengths."""
-        rows = given.embeddings
-        squared = rows.to(torch.promote_types(rows.dtype, torch.float32)).square().sum(1)
+        squared = squared_lengths(given.embeddings)
         return joined(self.loss.sums_of_given(given, triplets), mean_of(self.weight * squared))
 
     def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_margin
-from shadowmetric.losses.distances import distance
+from shadowmetric.losses.distances import distance, root
 from shadowmetric.losses.row_loss import Batch, RowLoss, masked_log_sum_exp
 from shadowmetric.losses.sums import Sums, sums_of
 from shadowmetric.mining.pairs import Masks
@@ -39,18 +39,17 @@ class LiftedStructureLoss(RowLoss):
     def batch_sums(self, batch: Batch) -> Sums:
         """Return the sums of a mean over positive pairs."""
         crowd = self._crowd(batch)
-        other_crowd = crowd if batch.references is None else self._crowd(batch.of_references())
-        anchor, positive, compared = batch.positives()
+        other_crowd = crowd if batch.given.references is None else self._crowd(batch.of_references())
+        anchor, positive, apart = batch.positives(distance)
         some = torch.isfinite(crowd.detach())[anchor] | torch.isfinite(other_crowd.detach())[positive]
         both = torch.logaddexp(crowd[anchor[some]], other_crowd[positive[some]])
-        lifted = both + distance(*compared)[some]
+        lifted = both + apart[some]
         return sums_of((torch.relu(lifted).square().sum() / 2, len(anchor)))
 
     def _crowd(self, batch: Batch) -> Tensor:
         """Return L of each row."""
 
-        def reduce(masks: Masks, similarity: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
-            apart = distance(similarity, length, other_length)
-            return masked_log_sum_exp(self.margin - apart, masks.negative)[:, None]
+        def reduce(masks: Masks, squared: Tensor) -> Tensor:
+            return masked_log_sum_exp(self.margin - root(squared), masks.negative)[:, None]
 
-        return batch.rows(reduce, outputs=1, temporaries=self.temporaries)[:, 0]
+        return batch.rows(reduce, temporaries=self.temporaries, squared=True)[:, 0]

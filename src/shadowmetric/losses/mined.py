@@ -3,7 +3,7 @@
     value(a, p, n) = hinge( measure(a, p), measure(a, n) )
 
 A loss gives the two functions; both work on lists of pairs and on blocks of rows. So each loss has
-two forms with one formula. Mined triplets: `pair_dots` of their pairs, a few numbers per triplet.
+two forms with one formula. Mined triplets: `pair_measures` of their pairs, a few numbers per triplet.
 Exhaustive mining (miner="all", negatives="all"): `row_stream`, one partner at a time, and no list
 of triplets ever exists.
 
@@ -17,21 +17,21 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import ELSEWHERE, check_choice, check_margin, check_scratch, check_triplets
-from shadowmetric.losses.distances import compared, squared_distance
+from shadowmetric.losses.distances import squared_distance
 from shadowmetric.losses.sums import SummedLoss, Sums, sums_of
 from shadowmetric.mining import AllMiner, BatchHardMiner, HardMiner, SemiHardMiner
 from shadowmetric.mining.classes import group_by_class, partner_columns
-from shadowmetric.mining.given import NAMING, Given, GivenMiner
+from shadowmetric.mining.given import NAMING, Given, GivenMiner, Mined
 from shadowmetric.mining.pairs import LabelPairs
 from shadowmetric.mining.window import upper_end
+from shadowmetric.ops.grid_rows import squared_rows
 from shadowmetric.ops.memory import Bytes, Cost, each, gathered, streamed, width_of
-from shadowmetric.ops.pair_dots import pair_dots
-from shadowmetric.ops.row_lengths import row_lengths
-from shadowmetric.ops.row_stream import Term, row_stream
+from shadowmetric.ops.pair_measures import Measure, pair_measures
+from shadowmetric.ops.row_stream import Stream, Term, row_stream
+from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
-from shadowmetric.types import Embeddings, Miner, References, Triplets, TripletValues
+from shadowmetric.types import Miner, Triplets, TripletValues
 
-Measure = Callable[[Tensor, Tensor, Tensor], Tensor]
 Hinge = Callable[[Tensor, Tensor], Tensor]
 
 MINERS: dict[str, Callable[[float, int], Miner]] = {
@@ -63,31 +63,21 @@ class Totals(NamedTuple):
 
 
 def triplet_values(
-    embeddings: Embeddings,
-    triplets: Triplets,
-    measure: Measure,
-    hinge: Hinge,
-    *,
-    normalize: bool = True,
-    references: References | None = None,
-    squared: tuple[Tensor, Tensor] | None = None,
+    given: Given, mined: Mined, measure: Measure, hinge: Hinge, *, normalize: bool = True
 ) -> TripletValues:
-    """Return hinge(measure(a, p), measure(a, n)) for each triplet.
-
-    squared: the squared distances on unit rows, to the positive and to the negative, if mining knows them.
-    """
-    anchor, positive, negative = triplets
-    length = row_lengths(embeddings)
-    other_length = length if references is None else row_lengths(references)
-    first, second = torch.cat([anchor, anchor]), torch.cat([positive, negative])
-    known = None
-    if squared is not None:
-        known = (1 - torch.cat(squared) / 2) * (length.detach()[first] * other_length.detach()[second])
-    dots = pair_dots(embeddings, references, first, second, known)
-    to_positive, to_negative = dots.chunk(2)
-    closer = measure(*compared(to_positive, length[anchor], other_length[positive], normalize=normalize))
-    farther = measure(*compared(to_negative, length[anchor], other_length[negative], normalize=normalize))
-    return hinge(closer, farther)
+    """Return hinge(measure(a, p), measure(a, n)) for each triplet; the distances of `mined` are of unit rows."""
+    anchor, positive, negative = mined.triplets
+    squared = torch.cat(mined.squared) if mined.squared is not None and normalize else None
+    values = pair_measures(
+        given.embeddings,
+        given.references,
+        torch.cat([anchor, anchor]),
+        torch.cat([positive, negative]),
+        measure,
+        given.grids(normalize=normalize),
+        squared=squared,
+    )
+    return hinge(*values.chunk(2))
 
 
 def all_triplet_totals(
@@ -100,16 +90,19 @@ def all_triplet_totals(
     scratch_bytes: int = SCRATCH_BYTES,
 ) -> Totals:
     """Return the totals over every triplet the miner would list, without the list."""
-    embeddings, references = given.embeddings, given.references
     pairs = LabelPairs(given)
     classes = group_by_class(given.labels, given.reference_labels)
     place = torch.argsort(classes.order)  # where each batch row stands in the arrangement
     partners = classes.partners[place].tolist()
-    length = row_lengths(embeddings)
+
+    rows, others = given.embeddings, given.references  # not given: a graph must not keep the rows on the grid
 
     def terms(start: int, stop: int) -> list[Term]:
         positive, negative = pairs.masks(start, stop)
         here = place[start:stop]
+        mined_at = None  # squared distances that the miner compares, where the loss compares others
+        if isinstance(miner, SemiHardMiner) and miner.normalize != normalize:
+            mined_at = squared_rows(Given(rows, pairs.labels, others).grids(normalize=miner.normalize), start, stop)
 
         def partner_term(slot: int) -> Term:
             column = partner_columns(classes, range(slot, slot + 1), here)[0]
@@ -118,14 +111,13 @@ def all_triplet_totals(
                 1, partner
             )  # a row without partner has none
 
-            def term(dots: Tensor, row_length: Tensor, column_length: Tensor) -> Tensor:
-                row_length, column_length = row_length[:, None], column_length[None]
-                partner_length = column_length.expand_as(dots).gather(1, partner)
+            def term(dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
                 chosen = real & negative
                 if isinstance(miner, SemiHardMiner):
-                    chosen = chosen & _inside(miner, dots, row_length, column_length, partner)
-                closer = measure(*compared(dots.gather(1, partner), row_length, partner_length, normalize=normalize))
-                farther = measure(*compared(dots, row_length, column_length, normalize=normalize))
+                    squared = squared_distance(dots, square, other_square) if mined_at is None else mined_at
+                    chosen = chosen & _inside(miner, squared.detach(), partner)
+                closer = measure(dots.gather(1, partner), square, other_square[partner])
+                farther = measure(dots, square, other_square)
                 value = torch.where(chosen, hinge(closer, farther), 0.0)
                 return torch.stack([value.sum(1), chosen.sum(1), (value > 0).sum(1)], 1)
 
@@ -133,17 +125,9 @@ def all_triplet_totals(
 
         return [partner_term(slot) for slot in range(max(partners[start:stop]))]
 
-    rows = row_stream(
-        embeddings,
-        given.others,
-        length,
-        length if references is None else row_lengths(references),
-        terms,
-        outputs=3,
-        temporaries=STREAMED,
-        scratch_bytes=scratch_bytes,
-    )
-    return Totals(*rows.sum(0))
+    stream = Stream(normalize, exact=True, outputs=3, temporaries=STREAMED, scratch_bytes=scratch_bytes)
+    totals = row_stream(rows, others, terms, stream).sum(0)
+    return Totals(*totals.to(working_dtype(rows.dtype, given.others.dtype)))
 
 
 class MinedLoss(SummedLoss):
@@ -184,8 +168,8 @@ class MinedLoss(SummedLoss):
         self.scratch_bytes = check_scratch(scratch_bytes)
         self.debug = debug or getattr(self.miner, "debug", False)
 
-    def measure(self, dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
-        """Return what is compared, from dot products and lengths."""
+    def measure(self, dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
+        """Return what is compared, from dot products and squared lengths."""
         raise NotImplementedError
 
     def hinge(self, closer: Tensor, farther: Tensor) -> Tensor:
@@ -225,22 +209,10 @@ class MinedLoss(SummedLoss):
                 scratch_bytes=self.scratch_bytes,
             )
             return reduced(totals, self.reduction)
-        squared = None
-        if triplets is None and isinstance(self.miner, SemiHardMiner):
-            mined = self.miner.mine(given)
-            triplets, squared = mined.triplets, mined.squared if self.miner.normalize else None
-        elif triplets is None:
-            triplets = mine(self.miner, given)
+        chosen, squared = mine(self.miner, given) if triplets is None else (triplets, None)
         embeddings, device = given.embeddings, given.embeddings.device
-        values = triplet_values(
-            embeddings,
-            check_triplets(triplets, len(embeddings), len(given.others), device, debug=self.debug),
-            self.measure,
-            self.hinge,
-            normalize=self.normalize,
-            references=given.references,
-            squared=squared,
-        )
+        chosen = check_triplets(chosen, len(embeddings), len(given.others), device, debug=self.debug)
+        values = triplet_values(given, Mined(chosen, squared), self.measure, self.hinge, normalize=self.normalize)
         return reduced(totals_of(values), self.reduction)
 
     def said_settings(self) -> str:
@@ -255,18 +227,19 @@ def exhaustive(miner: Miner) -> bool:
     return isinstance(miner, AllMiner) or (isinstance(miner, SemiHardMiner) and miner.negatives == "all")
 
 
-def mine(miner: Miner, given: Given) -> Sequence[Tensor]:
+def mine(miner: Miner, given: Given) -> Mined:
     """Call a miner, ours or another library's; the latter may pair an anchor with itself, which is left out."""
     if isinstance(miner, GivenMiner):
-        return miner.choose(given)
-    embeddings, labels, references, reference_labels, anchors_at = given
+        mined = miner.mine(given)
+        return mined if getattr(miner, "normalize", True) else Mined(mined.triplets)
+    embeddings, references, anchors_at = given.embeddings, given.references, given.anchors_at
     if references is None:
-        return miner(embeddings.detach(), labels)
-    found = miner(embeddings.detach(), labels, references.detach(), reference_labels)
+        return Mined(Triplets(*miner(embeddings.detach(), given.labels)))
+    found = Triplets(*miner(embeddings.detach(), given.labels, references.detach(), given.reference_labels))
     if anchors_at is None or anchors_at == ELSEWHERE:
-        return found
-    other = found[1] != found[0] + anchors_at
-    return [numbers[other] for numbers in found]
+        return Mined(found)
+    other = found.positive != found.anchor + anchors_at
+    return Mined(Triplets(*(numbers[other] for numbers in found)))
 
 
 def totals_of(values: TripletValues) -> Totals:
@@ -281,9 +254,7 @@ def reduced(totals: Totals, reduction: str) -> Sums:
     return sums_of((totals.total, totals.triplets if reduction == "mean" else totals.above_zero))
 
 
-@torch.no_grad()
-def _inside(miner: SemiHardMiner, dots: Tensor, length: Tensor, other_length: Tensor, partner: Tensor) -> Tensor:
+def _inside(miner: SemiHardMiner, squared: Tensor, partner: Tensor) -> Tensor:
     """Return which columns lie in the window of the partner."""
-    squared = squared_distance(*compared(dots, length, other_length, normalize=miner.normalize))
     floor = squared.gather(1, partner)
     return (squared > floor) & (squared < upper_end(floor, miner.margin, miner.unit))

@@ -54,9 +54,9 @@ class MultiSimilarityLoss(RowLoss):
         """Return the sums of a mean over rows."""
         epsilon = None if isinstance(batch.pairs, NamedPairs) else self.epsilon
 
-        def reduce(masks: Masks, similarity: Tensor, *_: Tensor) -> Tensor:
+        def reduce(masks: Masks, similarity: Tensor) -> Tensor:
             return multi_similarity_rows(
                 masks, similarity, alpha=self.alpha, beta=self.beta, base=self.base, epsilon=epsilon
             )[:, None]
 
-        return mean_of(batch.rows(reduce, outputs=1, temporaries=self.temporaries)[:, 0])
+        return mean_of(batch.rows(reduce, temporaries=self.temporaries)[:, 0])

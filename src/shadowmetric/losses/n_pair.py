@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_margin, check_number
+from shadowmetric.losses.distances import similarity
 from shadowmetric.losses.row_loss import Batch, RowLoss, masked_log_sum_exp
 from shadowmetric.losses.sums import Sums, joined, mean_of
 from shadowmetric.mining.pairs import Masks
+from shadowmetric.ops.row_lengths import squared_lengths
 
 
 class NPairLoss(RowLoss):
@@ -34,10 +36,12 @@ class NPairLoss(RowLoss):
     def batch_sums(self, batch: Batch) -> Sums:
         """Return the sums of a mean over positive pairs, and of the mean squared length if it has a weight."""
 
-        def reduce(masks: Masks, similarity: Tensor, *_: Tensor) -> Tensor:
-            return masked_log_sum_exp(similarity / self.temperature, masks.negative)[:, None]
+        def reduce(masks: Masks, block: Tensor) -> Tensor:
+            return masked_log_sum_exp(block / self.temperature, masks.negative)[:, None]
 
-        crowd = batch.rows(reduce, outputs=1, temporaries=self.temporaries)[:, 0]
-        anchor, _, (similarity, _, _) = batch.positives()
-        pairs = mean_of(torch.nn.functional.softplus(crowd[anchor] - similarity / self.temperature))
-        return joined(pairs, mean_of(self.l2_weight * batch.length.square())) if self.l2_weight else pairs
+        crowd = batch.rows(reduce, temporaries=self.temporaries)[:, 0]
+        anchor, _, to_positive = batch.positives(similarity)
+        pairs = mean_of(torch.nn.functional.softplus(crowd[anchor] - to_positive / self.temperature))
+        if not self.l2_weight:
+            return pairs
+        return joined(pairs, mean_of(self.l2_weight * squared_lengths(batch.given.embeddings).to(batch.dtype)))

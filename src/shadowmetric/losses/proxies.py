@@ -15,8 +15,7 @@ from shadowmetric.losses.row_loss import settings_of
 from shadowmetric.losses.sums import SummedLoss, Sums, joined, mean_of, sums_of
 from shadowmetric.mining.given import Given
 from shadowmetric.ops.memory import Bytes, Cost, streamed, width_of
-from shadowmetric.ops.row_lengths import row_lengths
-from shadowmetric.ops.row_stream import Term, row_stream
+from shadowmetric.ops.row_stream import Stream, Term, row_stream
 from shadowmetric.types import Scalar
 
 TEMPORARIES = 12.0  # blocks that row_losses makes of one
@@ -93,20 +92,10 @@ class ProxyLoss(SummedLoss):
             raise ValueError(f"{names} has {wrong}; with {self.classes} classes they must be 0 to {self.classes - 1}.")
 
         def terms(start: int, stop: int) -> list[Term]:
-            def term(dots: Tensor, length: Tensor, center_length: Tensor) -> Tensor:
-                return self.row_losses(dots / (length[:, None] * center_length), labels[start:stop])[:, None]
+            return [lambda cosine, *_: self.row_losses(cosine, labels[start:stop])[:, None]]
 
-            return [term]
-
-        return row_stream(
-            rows,
-            self.centers,
-            row_lengths(rows),
-            row_lengths(self.centers),
-            terms,
-            temporaries=TEMPORARIES,
-            scratch_bytes=self.scratch_bytes,
-        )[:, 0]
+        stream = Stream(normalize=True, temporaries=TEMPORARIES, scratch_bytes=self.scratch_bytes)
+        return row_stream(rows, self.centers, terms, stream)[:, 0]
 
 
 def pick(rows: Tensor, columns: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_margin, check_number
-from shadowmetric.losses.distances import distance
+from shadowmetric.losses.distances import root
 from shadowmetric.losses.row_loss import Batch, RowLoss
 from shadowmetric.losses.sums import Sums, mean_of
 from shadowmetric.mining.pairs import Masks
@@ -44,8 +44,8 @@ class RankedListLoss(RowLoss):
         """Return the sums of a mean over rows."""
         inner = self.alpha - self.margin
 
-        def reduce(masks: Masks, similarity: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
-            apart = distance(similarity, length, other_length)
+        def reduce(masks: Masks, squared: Tensor) -> Tensor:
+            apart = root(squared)
             far = masks.positive & (apart > inner)
             near = masks.negative & (apart < self.alpha)
             pull = torch.where(far, apart - inner, 0.0).sum(1) / far.sum(1).clamp_min(1)
@@ -54,4 +54,4 @@ class RankedListLoss(RowLoss):
             push = (weight * torch.where(near, self.alpha - apart, 0.0)).sum(1)
             return ((1 - self.balance) * pull + self.balance * push)[:, None]
 
-        return mean_of(batch.rows(reduce, outputs=1, temporaries=self.temporaries)[:, 0])
+        return mean_of(batch.rows(reduce, temporaries=self.temporaries, squared=True)[:, 0])

@@ -1,8 +1,8 @@
 """What losses over whole similarity rows share: the pairs of a batch, and reducers over its rows.
 
-    row values = reduce(masks, similarity, length, other length), streamed by `row_stream`
+    row values = reduce(masks, block), streamed by `row_stream`
 
-similarity is the cosine, and both lengths 1, when rows are normalised; else the dot product. Pairs
+A block holds squared distances, or similarities: the cosine when rows are normalised, else the dot product. Pairs
 come from labels, or are the distinct pairs of given triplets.
 
 Memory: the scratch, and a few numbers per row; per positive pair where a loss has a term for each.
@@ -14,79 +14,60 @@ import torch
 from torch import Tensor, nn
 
 from shadowmetric.checks import check_scratch, check_triplets
-from shadowmetric.losses.distances import compared
 from shadowmetric.losses.sums import SummedLoss, Sums
 from shadowmetric.mining.given import NAMING, Given
 from shadowmetric.mining.pairs import LabelPairs, Masks, NamedPairs, Pairs
 from shadowmetric.ops.memory import Bytes, Cost, streamed, width_of
-from shadowmetric.ops.pair_dots import pair_dots
-from shadowmetric.ops.row_lengths import row_lengths
-from shadowmetric.ops.row_stream import Term, row_stream
+from shadowmetric.ops.pair_measures import Measure, pair_measures
+from shadowmetric.ops.row_stream import Stream, Term, row_stream
+from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 
-Reduce = Callable[[Masks, Tensor, Tensor, Tensor], Tensor]
-"""(masks, similarity (rows, references), length (rows, 1), other length (1, references)) -> (rows, outputs)."""
+Reduce = Callable[[Masks, Tensor], Tensor]
+"""(masks, block (rows, references)) -> (rows, outputs)."""
 
 
 class Batch:
-    """Checked rows, their pairs and lengths."""
+    """Checked rows and their pairs."""
 
-    def __init__(
-        self,
-        embeddings: Tensor,
-        references: Tensor | None,
-        pairs: Pairs,
-        *,
-        normalize: bool,
-        scratch_bytes: int = SCRATCH_BYTES,
-    ):
-        self.embeddings, self.references, self.pairs = embeddings, references, pairs
+    def __init__(self, given: Given, pairs: Pairs, *, normalize: bool, scratch_bytes: int = SCRATCH_BYTES):
+        self.given, self.pairs = given, pairs
         self.normalize, self.scratch_bytes = normalize, scratch_bytes
-        self.length = row_lengths(embeddings)
-        self.other_length = self.length if references is None else row_lengths(references)
+        self.dtype = working_dtype(given.embeddings.dtype, given.others.dtype)
 
-    def rows(self, reduce: Reduce, *, outputs: int, temporaries: float) -> Tensor:
-        """Return (batch, outputs): the reducer's numbers for each row."""
-        pairs, normalize = self.pairs, self.normalize  # not self: a graph must not keep the rows alive
+    def rows(self, reduce: Reduce, *, temporaries: float, outputs: int = 1, squared: bool = False) -> Tensor:
+        """Return (batch, outputs): the reducer's numbers for each row, from similarities or squared distances."""
+        pairs = self.pairs  # not self: a graph must not keep the rows alive
 
         def terms(start: int, stop: int) -> list[Term]:
             masks = pairs.masks(start, stop)
+            return [lambda block, *_: reduce(masks, block)]
 
-            def term(dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
-                return reduce(masks, *compared(dots, length[:, None], other_length[None], normalize=normalize))
-
-            return [term]
-
-        others = self.embeddings if self.references is None else self.references
-        return row_stream(
-            self.embeddings,
-            others,
-            self.length,
-            self.other_length,
-            terms,
+        stream = Stream(
+            self.normalize,
+            squared=squared,
             outputs=outputs,
             temporaries=temporaries,
             scratch_bytes=self.scratch_bytes,
         )
+        return row_stream(self.given.embeddings, self.given.references, terms, stream).to(self.dtype)
 
     def of_references(self) -> "Batch":
         """Return the batch of the references, compared with themselves."""
-        if self.references is None or not isinstance(self.pairs, LabelPairs):
+        references = self.given.references
+        if references is None or not isinstance(self.pairs, LabelPairs):
             raise ValueError(
                 "triplets and references together do not say which references are negatives of one another."
             )
-        pairs = LabelPairs(Given(self.references, self.pairs.reference_labels))
-        return Batch(self.references, None, pairs, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
+        given = Given(references, self.pairs.reference_labels)
+        return Batch(given, LabelPairs(given), normalize=self.normalize, scratch_bytes=self.scratch_bytes)
 
-    def positives(self) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
-        """Return every positive pair (anchor, positive), and (similarity, length, other length) of each."""
+    def positives(self, measure: Measure) -> tuple[Tensor, Tensor, Tensor]:
+        """Return every positive pair (anchor, positive), and the measure of each."""
         anchor, positive = self.pairs.positives()
-        dots = pair_dots(self.embeddings, self.references, anchor, positive)
-        return (
-            anchor,
-            positive,
-            compared(dots, self.length[anchor], self.other_length[positive], normalize=self.normalize),
-        )
+        embeddings, references = self.given.embeddings, self.given.references
+        grids = self.given.grids(normalize=self.normalize)
+        return anchor, positive, pair_measures(embeddings, references, anchor, positive, measure, grids)
 
 
 class RowLoss(SummedLoss):
@@ -128,9 +109,7 @@ class RowLoss(SummedLoss):
 
     def sums_of_pairs(self, given: Given, pairs: Pairs) -> Sums:
         """Return the sums over some pairs of a checked batch."""
-        return self.batch_sums(
-            Batch(given.embeddings, given.references, pairs, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
-        )
+        return self.batch_sums(Batch(given, pairs, normalize=self.normalize, scratch_bytes=self.scratch_bytes))
 
     def said_settings(self) -> str:
         """Return the settings as text, the margin with its unit."""

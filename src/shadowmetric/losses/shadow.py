@@ -7,7 +7,7 @@ For an anchor a and another embedding x (paper, eqs. proj, 5 and shadow):
     loss         = mean over triplets of max(gap(a, p) - gap(a, n) + margin, 0)
 
 Memory: besides the embeddings, which the encoder keeps anyway, a few numbers per triplet.
-`pair_dots` is what makes that true; indexing rows here would undo it.
+`pair_measures` is what makes that true; indexing rows here would undo it.
 
 On unit rows gap = 1 - cos = half the squared distance, so this is exactly half the squared triplet
 loss at twice the margin; `tests/losses/test_identities.py` holds us to that.
@@ -20,13 +20,14 @@ from torch import Tensor
 
 from shadowmetric.checks import check_choice, check_margin, check_rows, check_triplets
 from shadowmetric.losses.mined import REDUCTIONS, MinedLoss, reduced, totals_of, triplet_values
-from shadowmetric.ops.rows import SHORTEST_ROW, working_dtype
+from shadowmetric.mining.given import Given, Mined
+from shadowmetric.ops.rows import working_dtype
 from shadowmetric.types import Embeddings, References, Scalar
 
 
-def gap(dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
-    """Return | |a| - a.x / |a| |; the length of x does not matter."""
-    return (length - dots / length).abs()
+def gap(dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
+    """Return | |a| - a.x / |a| | = | |a|^2 - a.x | / |a|; the length of x does not matter, and a zero row has gap 0."""
+    return (square - dots).abs() / torch.where(square > 0, square, 1.0).sqrt()
 
 
 def shadow_loss(
@@ -42,15 +43,10 @@ def shadow_loss(
     check_rows(embeddings)
     check_margin(margin)
     check_choice(reduction, REDUCTIONS, "reduction")
-    others = embeddings if references is None else references
-    triplets = check_triplets(triplets, len(embeddings), len(others), embeddings.device)
+    given = Given(embeddings, torch.empty(0), references)
+    triplets = check_triplets(triplets, len(embeddings), len(given.others), embeddings.device)
     values = triplet_values(
-        embeddings,
-        triplets,
-        gap,
-        lambda closer, farther: torch.relu(closer - farther + margin),
-        normalize=normalize,
-        references=references,
+        given, Mined(triplets), gap, lambda closer, farther: torch.relu(closer - farther + margin), normalize=normalize
     )
     return reduced(totals_of(values), reduction).value()
 
@@ -69,9 +65,8 @@ def shadow_loss_rows(anchor: Tensor, positive: Tensor, negative: Tensor, margin:
             )
     check_margin(margin)
     anchor, positive, negative = (rows.to(working_dtype(rows.dtype)) for rows in (anchor, positive, negative))
-    length = torch.linalg.vector_norm(anchor, dim=1).clamp_min(SHORTEST_ROW)
-    closer = gap((anchor * positive).sum(1), length, length)
-    farther = gap((anchor * negative).sum(1), length, length)
+    square = anchor.square().sum(1)
+    closer, farther = (gap((anchor * other).sum(1), square, square) for other in (positive, negative))
     return torch.relu(closer - farther + margin).mean()
 
 
@@ -85,9 +80,9 @@ class ShadowLoss(MinedLoss):
     unit = "gap"
     numbers_kept = 11
 
-    def measure(self, dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
+    def measure(self, dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
         """Return the gap."""
-        return gap(dots, length, other_length)
+        return gap(dots, square, other_square)
 
     def hinge(self, closer: Tensor, farther: Tensor) -> Tensor:
         """Return max(closer - farther + margin, 0)."""

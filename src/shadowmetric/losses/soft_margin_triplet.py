@@ -31,9 +31,9 @@ class SoftMarginTripletLoss(MinedLoss):
         super().__init__(margin or 0.2, **settings)
         self.margin = float(margin)
 
-    def measure(self, dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
+    def measure(self, dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
         """Return the distance."""
-        return distance(dots, length, other_length)
+        return distance(dots, square, other_square)
 
     def hinge(self, closer: Tensor, farther: Tensor) -> Tensor:
         """Return log(1 + exp(closer - farther + margin))."""

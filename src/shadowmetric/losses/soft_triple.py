@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_margin, check_number
+from shadowmetric.losses.distances import squared_distance
 from shadowmetric.losses.proxies import ProxyLoss, pick
-from shadowmetric.ops.row_lengths import row_lengths
+from shadowmetric.mining.given import Given
+from shadowmetric.ops.pair_measures import pair_measures
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Scalar
 
@@ -76,9 +78,9 @@ class SoftTripleLoss(ProxyLoss):
         count = self.centers_per_class
         if count == 1 or self.tau == 0:
             return self.centers.sum() * 0
-        centers, length = self.centers.view(self.classes, count, -1), row_lengths(self.centers).view(-1, count)
-        first, second = torch.triu_indices(count, count, 1, device=centers.device)
-        with torch.autocast(centers.device.type, enabled=False):
-            dots = (centers @ centers.transpose(1, 2))[:, first, second]
-        cosine = dots / (length[:, first] * length[:, second])  # unit centres would be a copy of all of them
-        return self.tau * (2 + 1e-5 - 2 * cosine).sqrt().sum() / (self.classes * count * (count - 1))
+        first, second = torch.triu_indices(count, count, 1, device=self.centers.device)
+        before = torch.arange(self.classes, device=first.device)[:, None] * count
+        pairs = (first + before).flatten(), (second + before).flatten()
+        given = Given(self.centers, before[:, 0])
+        apart = pair_measures(self.centers, None, *pairs, squared_distance, given.grids(normalize=True))
+        return self.tau * (apart + 1e-5).sqrt().sum() / (self.classes * count * (count - 1))

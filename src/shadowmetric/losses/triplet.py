@@ -24,9 +24,9 @@ class TripletLoss(MinedLoss):
         self.squared = squared
         self.unit = "squared distance" if squared else "distance"
 
-    def measure(self, dots: Tensor, length: Tensor, other_length: Tensor) -> Tensor:
+    def measure(self, dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
         """Return the squared distance, or the distance."""
-        return (squared_distance if self.squared else distance)(dots, length, other_length)
+        return (squared_distance if self.squared else distance)(dots, square, other_square)
 
     def hinge(self, closer: Tensor, farther: Tensor) -> Tensor:
         """Return max(closer - farther + margin, 0)."""

@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 import torch
 from torch import Tensor
 
-from shadowmetric.mining.given import NAMING, Given, GivenMiner
+from shadowmetric.mining.given import NAMING, Given, GivenMiner, Mined
 from shadowmetric.mining.ordered import joined, no_triplets
 from shadowmetric.ops.memory import Bytes, Cost
 from shadowmetric.types import Triplets
@@ -35,7 +35,7 @@ class AllMiner(GivenMiner):
         return Cost(Bytes(triplet=24.0), (peak, NAMING) if references else (peak.own(),))
 
     @torch.no_grad()
-    def choose(self, given: Given) -> Triplets:
+    def mine(self, given: Given) -> Mined:
         """Return the triplets of a checked batch."""
         labels, names = given.labels, given.names()
         others = labels if given.reference_labels is None else given.reference_labels
@@ -51,7 +51,7 @@ class AllMiner(GivenMiner):
             positive = same.nonzero()[:, 0]
             pairs = torch.cartesian_prod(positive, negative).view(-1, 2)
             parts.append(Triplets(torch.full_like(pairs[:, 0], anchor), pairs[:, 0], pairs[:, 1]))
-        return joined(parts)  # in order: anchors ascend, and so do the rows of a product of lists
+        return Mined(joined(parts))  # in order: anchors ascend, and so do the rows of a product of lists
 
 
 def _check_count(labels: Tensor, others: Tensor, *, own: bool) -> None:

@@ -9,13 +9,11 @@ from dataclasses import KW_ONLY, dataclass, field
 import torch
 
 from shadowmetric.checks import check_scratch
-from shadowmetric.mining.given import Given, GivenMiner
+from shadowmetric.mining.given import Given, GivenMiner, Mined
 from shadowmetric.mining.nearest import Partners, Search, search_phases
-from shadowmetric.mining.ordered import no_triplets, ordered
+from shadowmetric.mining.ordered import in_order, no_triplets
 from shadowmetric.ops.memory import Bytes, Cost
-from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
-from shadowmetric.types import Triplets
 
 
 @dataclass(frozen=True)
@@ -41,12 +39,11 @@ class BatchHardMiner(GivenMiner):
         return Cost(Bytes(row=24.0), phases)
 
     @torch.no_grad()
-    def choose(self, given: Given) -> Triplets:
+    def mine(self, given: Given) -> Mined:
         """Return the triplets of a checked batch."""
         search = Search(given, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
         if not search.possible:
-            return no_triplets(given.labels.device)
+            return Mined(no_triplets(given.labels.device))
         far = search.farthest_partner()
         (near,) = search.nearest()
-        chosen = (far.distance > -NEVER) & (near.distance < NEVER)
-        return ordered([search.triplets(chosen, Partners(far.rank, far.distance), near.rank)])
+        return in_order([search.mined(Partners(far.rank, far.distance), near)])

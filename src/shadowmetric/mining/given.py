@@ -9,12 +9,14 @@
 Memory: two int64 for each row where there are references, and 768 KiB while they are made.
 """
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from shadowmetric.checks import ELSEWHERE, check_anchors_at, check_batch
+from shadowmetric.ops.grid_rows import GridRows
 from shadowmetric.ops.memory import Bytes, Cost
 from shadowmetric.ops.nearest_beyond import BITS
 from shadowmetric.ops.rows import working_dtype
@@ -24,7 +26,8 @@ NUMBERS_AT_ONCE = 2**15  # whose bits are mixed together
 NAMING = Bytes(fixed=24 * NUMBERS_AT_ONCE, row=8, reference=8)
 
 
-class Given(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Given:
     """A batch, and the references that it is compared with, if any."""
 
     embeddings: Tensor
@@ -32,6 +35,16 @@ class Given(NamedTuple):
     references: Tensor | None = None
     reference_labels: Tensor | None = None
     anchors_at: int | None = None
+    made: dict[bool, tuple[GridRows, GridRows]] = field(default_factory=dict, repr=False)
+
+    def grids(self, *, normalize: bool) -> tuple[GridRows, GridRows]:
+        """Return both sides on the grid, made once; without references they are one."""
+        if normalize not in self.made:
+            finer = not normalize or working_dtype(self.embeddings.dtype, self.others.dtype) == torch.float64
+            left = GridRows(self.embeddings, normalize=normalize, finer=finer)
+            right = left if self.references is None else GridRows(self.references, normalize=normalize, finer=finer)
+            self.made[normalize] = left, right
+        return self.made[normalize]
 
     @property
     def others(self) -> Tensor:
@@ -66,12 +79,19 @@ def check_given(
     return Given(embeddings, labels, references, reference_labels, anchors_at)
 
 
+class Mined(NamedTuple):
+    """Triplets, and the squared distances (to the positive, to the negative) of each, if mining knows them."""
+
+    triplets: Triplets
+    squared: tuple[Tensor, Tensor] | None = None
+
+
 class GivenMiner:
     """A miner: checks what it is given. Subclasses say which triplets they choose."""
 
     debug: bool
 
-    def choose(self, given: Given) -> Triplets:
+    def mine(self, given: Given) -> Mined:
         """Return the triplets of a checked batch."""
         raise NotImplementedError
 
@@ -95,7 +115,8 @@ class GivenMiner:
         anchors_at: int | None = None,
     ) -> Triplets:
         """Return the triplets of a batch, or of a batch against references."""
-        return self.choose(check_given(embeddings, labels, references, reference_labels, anchors_at, debug=self.debug))
+        given = check_given(embeddings, labels, references, reference_labels, anchors_at, debug=self.debug)
+        return self.mine(given).triplets
 
 
 def fingerprints(rows: Tensor, dtype: torch.dtype) -> Tensor:

@@ -11,13 +11,11 @@ from dataclasses import KW_ONLY, dataclass, field
 import torch
 
 from shadowmetric.checks import check_scratch
-from shadowmetric.mining.given import Given, GivenMiner
-from shadowmetric.mining.nearest import Search, alive, search_phases
-from shadowmetric.mining.ordered import no_triplets, ordered
+from shadowmetric.mining.given import Given, GivenMiner, Mined
+from shadowmetric.mining.nearest import Search, search_phases
+from shadowmetric.mining.ordered import in_order, no_triplets
 from shadowmetric.ops.memory import Bytes, Cost
-from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
-from shadowmetric.types import Triplets
 
 
 @dataclass(frozen=True)
@@ -39,13 +37,10 @@ class HardMiner(GivenMiner):
         return Cost(Bytes(positive=24.0), phases)
 
     @torch.no_grad()
-    def choose(self, given: Given) -> Triplets:
+    def mine(self, given: Given) -> Mined:
         """Return the triplets of a checked batch."""
         search = Search(given, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
         if not search.possible:
-            return no_triplets(given.labels.device)
+            return Mined(no_triplets(given.labels.device))
         (near,) = search.nearest()
-        found = near.distance < NEVER
-        return ordered(
-            [search.triplets(found[: len(p.row)] & alive(p), p, near.rank[: len(p.row)]) for p in search.partners()]
-        )
+        return in_order([search.mined(pair, near) for pair in search.partners()])

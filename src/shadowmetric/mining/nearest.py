@@ -1,10 +1,10 @@
 """What the miners share: partner distances, and the nearest or farthest negative of each row.
 
-Everything is read from blocks of squared distances, made the same way each time, so that a positive
-and a negative with equal rows are at equal distance. Ties go to the smaller row number.
+Everything is decided by squared distances that are exact (`ops/grid_rows`), so that a positive and a negative with
+equal rows are at equal distance whoever multiplies them. Ties go to the smaller row number.
 
-Memory: the scratch, which holds the blocks, and both sides as unit rows in class order where these are small; a few
-numbers per row and positive pair; and copies of up to 64 columns, for each floor that is looked up at once.
+Memory: the rows on the grid; the scratch, which holds the blocks, and both sides in class order where these are small;
+a few numbers per row and positive pair; and copies of up to 64 columns, for each floor that is looked up at once.
 """
 
 import math
@@ -15,21 +15,22 @@ import torch
 from torch import Tensor
 
 from shadowmetric.mining.classes import Classes, group_by_class, partner_columns, rows_with_partner
-from shadowmetric.mining.given import NAMING, Given
+from shadowmetric.mining.given import NAMING, Given, Mined
 from shadowmetric.ops.arg_min import GROUP, Best, no_best, update_arg_min
+from shadowmetric.ops.grid_rows import GridSide, pair_squared
 from shadowmetric.ops.memory import NOTHING, Bytes, width_of
-from shadowmetric.ops.nearest_beyond import BITS, NO_FLOOR, Nearest, nearest_beyond
-from shadowmetric.ops.rows import DistanceRows, squared_distance_rows
+from shadowmetric.ops.nearest_beyond import NO_FLOOR, Nearest, nearest_beyond
+from shadowmetric.ops.proposed_nearest import proposed_nearest
 from shadowmetric.ops.runs import NEVER, exclude, rectangles
 from shadowmetric.ops.similarity_blocks import LONGEST_SIDE, SCRATCH_BYTES, SHORTEST_SIDE, Block, similarity_blocks
 from shadowmetric.types import Triplets
 
 BAND_SIDE = 256  # partners lie near the diagonal: small blocks there waste little of the product
-SLOTS_AT_ONCE = 8
+FEW_PARTNERS = 8  # of a row, on average: measuring each alone is then quicker than the blocks that hold them
 
 
 class Partners(NamedTuple):
-    """One positive for each of the first rows of the arrangement: its row number, and its distance as bits."""
+    """One positive for each of the first rows of the arrangement: its row number, and its squared distance."""
 
     row: Tensor
     distance: Tensor
@@ -49,17 +50,15 @@ class Search:
         self.rows = len(given.embeddings)
         self.references = given.others
         self.classes: Classes = group_by_class(given.labels, given.reference_labels)
-        left, right, offset, least = squared_distance_rows(
-            given.embeddings,
-            self.references,
-            order=self.classes.order,
-            other_order=self.classes.reference_order,
-            normalize=normalize,
-        )
+        self.grids = given.grids(normalize=normalize)
         small = scratch_bytes // 7
-        self.sides = DistanceRows(left.made_whole(small), right.made_whole(small), offset, least)
-        whole = sum(len(side) * side.width * side.dtype.itemsize for side in self.sides[:2] if side.as_it_is)
-        self.for_blocks = scratch_bytes - whole
+        left, right = (
+            GridSide(grid, order, whole_bytes=small)
+            for grid, order in zip(self.grids, (self.classes.order, self.classes.reference_order), strict=True)
+        )
+        self.left, self.right = left, left if self.symmetric and left.as_it_is else right
+        whole = sum(side.whole.nbytes for side in {self.left, self.right} if side.whole is not None)
+        self.scratch_bytes, self.for_blocks = scratch_bytes, scratch_bytes - whole
         self.names = given.names()
 
     @property
@@ -70,59 +69,72 @@ class Search:
 
     def partners(self) -> list[Partners]:
         """Return every positive of every row: the s-th entry holds the s-th one of the rows that have so many."""
-        left, classes = self.sides.left, self.classes
+        classes = self.classes
         counts = rows_with_partner(classes)
-        groups = [range(slot, min(slot + SLOTS_AT_ONCE, len(counts))) for slot in range(0, len(counts), SLOTS_AT_ONCE)]
         columns = [
-            partner_columns(classes, slots, slice(counts[slots.start])) for slots in groups
-        ]  # (slots, rows) each
-        found = [torch.empty(column.shape, dtype=left.dtype, device=column.device) for column in columns]
-        line = torch.arange(BAND_SIDE, device=classes.start.device)
+            partner_columns(classes, range(slot, slot + 1), slice(count))[0] for slot, count in enumerate(counts)
+        ]
+        rows = [classes.reference_order[column] for column in columns]
+        if sum(counts) <= FEW_PARTNERS * self.rows:
+            anchor = torch.cat([classes.order[:count] for count in counts])
+            found = pair_squared(*self.grids, anchor, torch.cat(rows)).split(counts)
+        else:
+            found = self._partners_of_band(columns)
+        return self._without_self([Partners(row, distance) for row, distance in zip(rows, found, strict=True)])
+
+    def _partners_of_band(self, columns: list[Tensor]) -> list[Tensor]:
+        """Return the squared distances of partners, read from the blocks around the diagonal."""
+        found = [torch.empty(len(column), dtype=self.left.dtype, device=column.device) for column in columns]
+        line = torch.arange(BAND_SIDE, device=self.classes.start.device)
         for block in self._band():
             for column, distance in zip(columns, found, strict=True):
-                rows = slice(block.top, min(block.bottom, column.shape[1]))
-                here = column[:, rows] - block.first
-                if here.shape[1] == 0:
+                rows = slice(block.top, min(block.bottom, len(column)))
+                here = column[rows] - block.first
+                if len(here) == 0:
                     break
                 inside = (here >= 0) & (here < block.last - block.first)
-                value = block.values[line[: here.shape[1]], torch.where(inside, here, 0)]
-                distance[:, rows] = torch.where(inside, value, distance[:, rows])
-        bits = BITS[left.dtype]
-        pairs = [
-            Partners(classes.reference_order[column[slot, : counts[slots.start + slot]]], part.view(bits))
-            for slots, column, distance in zip(groups, columns, found, strict=True)
-            for slot, part in enumerate(distance[slot, : counts[slots.start + slot]] for slot in range(len(slots)))
-        ]
-        return self._without_self(pairs)
+                value = block.values[line[: len(here)], torch.where(inside, here, 0)]
+                distance[rows] = torch.where(inside, value, distance[rows])
+        return found
 
     def nearest(self, floors: list[Tensor] | None = None) -> list[Nearest]:
         """Return for each floor the nearest negative beyond it; without floors simply the nearest."""
-        left, right, _, least = self.sides
+        left, right, classes = self.left, self.right, self.classes
         if floors is None:
-            floors = [torch.full((len(left),), NO_FLOOR, dtype=BITS[left.dtype], device=left.source.device)]
+            floors = [torch.full((len(left),), NO_FLOOR, dtype=left.dtype, device=left.source.device)]
+        found = proposed_nearest(
+            *self.grids,
+            classes.order,
+            classes.reference_order,
+            floors,
+            classes.runs,
+            symmetric=self.symmetric,
+            scratch_bytes=self.scratch_bytes,
+        )
+        if found is not None:
+            return found
         return nearest_beyond(
             left,
             right,
             floors,
-            self.classes.runs,
-            self.classes.reference_order,
+            classes.runs,
+            classes.reference_order,
             symmetric=self.symmetric,
-            least=least,
             scratch_bytes=self.for_blocks,
         )
 
     def farthest(self) -> Nearest:
         """Return the farthest negative of each row, distance -NEVER if it has none."""
-        left, right, _, least = self.sides
+        left, right = self.left, self.right
         best = no_best(len(left), left.dtype, left.source.device)
-        for block in similarity_blocks(left, right, scratch_bytes=self.for_blocks, temporaries=0.25, least=least):
+        for block in similarity_blocks(left, right, scratch_bytes=self.for_blocks, temporaries=0.25):
             exclude(block, self.classes.runs, -NEVER)
             self._lower(best, block, block.values.neg_())
         return Nearest(-best.value, best.rank)
 
     def farthest_partner(self) -> Nearest:
         """Return the farthest positive of each row, distance -NEVER if it has none."""
-        left = self.sides.left
+        left = self.left
         best = no_best(len(left), left.dtype, left.source.device)
         for block in self._band(temporaries=1.25):
             kept = torch.full_like(block.values, NEVER)
@@ -138,14 +150,20 @@ class Search:
             self._lower(best, block, kept)
         return Nearest(-best.value, best.rank)
 
-    def squared_distance(self, bits: Tensor) -> Tensor:
-        """Return squared distances from their bits."""
-        return bits.view(self.sides.left.dtype) - self.sides.offset
-
     def triplets(self, chosen: Tensor, pairs: Partners, negative: Tensor) -> Triplets:
         """Return the triplets of the chosen rows among the first rows of the arrangement."""
         anchor = self.classes.order[: len(chosen)]
         return Triplets(anchor[chosen], pairs.row[chosen], negative[chosen])
+
+    def mined(self, pairs: Partners, near: Nearest, within: Tensor | None = None) -> Mined:
+        """Return the triplets of partners and negatives, where a row has both, with their squared distances.
+
+        within: beyond this squared distance a negative does not count.
+        """
+        count = len(pairs.row)
+        negative, distance = near.rank[:count], near.distance[:count]
+        chosen = alive(pairs) & (distance < (NEVER if within is None else within))
+        return Mined(self.triplets(chosen, pairs, negative), (pairs.distance[chosen], distance[chosen]))
 
     def _lower(self, best: Best, block: Block, values: Tensor) -> None:
         """Lower the best answer of a block's rows by its values."""
@@ -156,14 +174,13 @@ class Search:
         """Yield the blocks around the diagonal that hold every positive pair."""
         start, stop = self.classes.start.tolist(), (self.classes.start + self.classes.size).tolist()
         return similarity_blocks(
-            self.sides.left,
-            self.sides.right,
+            self.left,
+            self.right,
             scratch_bytes=self.for_blocks,
             longest_side=BAND_SIDE,
             widths=2,
             temporaries=2 * temporaries + 1,
             reach=lambda top, bottom: (start[top], stop[bottom - 1]),
-            least=self.sides.least,
         )
 
     def _without_self(self, pairs: list[Partners]) -> list[Partners]:
@@ -173,7 +190,7 @@ class Search:
         own, others = self.names
         for row, distance in pairs:
             itself = own[self.classes.order[: len(row)]] == others[row]
-            distance[itself] = torch.iinfo(distance.dtype).max
+            distance[itself] = NEVER
         return pairs
 
 
@@ -203,5 +220,5 @@ def search_phases(
 
 
 def alive(pairs: Partners) -> Tensor:
-    """Return which partners are not the row itself."""
-    return pairs.distance < torch.iinfo(pairs.distance.dtype).max
+    """Return which partners are there: not the row itself, and not none at all."""
+    return pairs.distance.abs() < NEVER

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from shadowmetric.mining.given import Mined
 from shadowmetric.types import Triplets
 
 
@@ -25,6 +26,14 @@ def ordered(parts: Sequence[Triplets], *, several: bool = False) -> Triplets:
     """Join sets of triplets and order them. several: an (anchor, positive) pair may have several negatives."""
     order = their_order(parts, several=several)
     return Triplets(*(torch.cat(columns)[order] for columns in zip(*parts, strict=True)))
+
+
+def in_order(parts: Sequence[Mined]) -> Mined:
+    """Join mined triplets whose distances are known, and order them."""
+    triplets = [part.triplets for part in parts]
+    order = their_order(triplets)
+    closer, farther = (torch.cat(column)[order] for column in zip(*(part.squared or () for part in parts), strict=True))
+    return Mined(Triplets(*(torch.cat(column)[order] for column in zip(*triplets, strict=True))), (closer, farther))
 
 
 def their_order(parts: Sequence[Triplets], *, several: bool = False) -> Tensor:

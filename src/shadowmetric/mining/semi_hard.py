@@ -13,30 +13,20 @@ which the triplets and their distances take 32; with two classes that is half of
 and two passes over it per positive.
 """
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from shadowmetric.checks import check_choice, check_margin, check_scratch
-from shadowmetric.mining.given import Given, GivenMiner
+from shadowmetric.mining.given import Given, GivenMiner, Mined
 from shadowmetric.mining.nearest import Partners, Search, alive, search_phases
-from shadowmetric.mining.ordered import no_triplets, ordered, their_order
+from shadowmetric.mining.ordered import in_order, no_triplets, ordered
 from shadowmetric.mining.window import TEMPORARIES, UNITS, upper_end, window_triplets
 from shadowmetric.ops.memory import Bytes, Cost, each, width_of
 from shadowmetric.ops.nearest_beyond import FLOORS_AT_ONCE
 from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Triplets
-
-
-class Mined(NamedTuple):
-    """Triplets, and the squared distances (to the positive, to the negative) of each, if known."""
-
-    triplets: Triplets
-    squared: tuple[Tensor, Tensor] | None
 
 
 @dataclass(frozen=True)
@@ -95,16 +85,12 @@ class SemiHardMiner(GivenMiner):
         )
         return Cost(each(unit, 24.0 + 2 * known), phases)
 
-    def choose(self, given: Given) -> Triplets:
-        """Return the triplets of a checked batch."""
-        return self.mine(given).triplets
-
     @torch.no_grad()
     def mine(self, given: Given) -> Mined:
         """Return the triplets, with the squared distances that mining measured, where it did."""
         search = Search(given, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
         if not search.possible:
-            return Mined(no_triplets(given.labels.device), None)
+            return Mined(no_triplets(given.labels.device))
         partners = chosen_partners(search.partners(), self.positives)
         if self.negatives != "nearest":
             drawn = self.negatives == "random"
@@ -116,15 +102,7 @@ class SemiHardMiner(GivenMiner):
                 return in_order(near)
         if self.fallback == "farthest":
             found = [*found, *farthest_instead(search, partners, found)]
-        return Mined(ordered(found, several=self.negatives == "all"), None)
-
-
-def in_order(parts: Sequence[Mined]) -> Mined:
-    """Join mined triplets with known distances, and order them."""
-    triplets = [part.triplets for part in parts]
-    order = their_order(triplets)
-    closer, farther = (torch.cat(column)[order] for column in zip(*(part.squared or () for part in parts), strict=True))
-    return Mined(Triplets(*(torch.cat(column)[order] for column in zip(*triplets, strict=True))), (closer, farther))
+        return Mined(ordered(found, several=self.negatives == "all"))
 
 
 def chosen_partners(partners: list[Partners], which: str) -> list[Partners]:
@@ -133,11 +111,10 @@ def chosen_partners(partners: list[Partners], which: str) -> list[Partners]:
         return partners
     row, distance = (column.clone() for column in partners[0])
     sign = 1 if which == "nearest" else -1
-    dead = torch.iinfo(distance.dtype).max
     for other in partners[1:]:
         here = slice(0, len(other.row))
-        mine = torch.where(distance[here] == dead, dead, sign * distance[here])
-        yours = torch.where(other.distance == dead, dead, sign * other.distance)
+        mine = torch.where(distance[here] < NEVER, sign * distance[here], NEVER)
+        yours = torch.where(other.distance < NEVER, sign * other.distance, NEVER)
         better = (yours < mine) | ((yours == mine) & (other.row < row[here]))
         row[here] = torch.where(better, other.row, row[here])
         distance[here] = torch.where(better, other.distance, distance[here])
@@ -146,12 +123,11 @@ def chosen_partners(partners: list[Partners], which: str) -> list[Partners]:
 
 def nearest_in_window(search: Search, partners: list[Partners], margin: float, unit: str) -> list[Mined]:
     """Return for each (anchor, partner) the nearest negative beyond the partner, if it is inside the window."""
-    found = []
-    for pair, near in zip(partners, search.nearest([pair.distance for pair in partners]), strict=True):
-        closer, farther = search.squared_distance(pair.distance), near.distance - search.sides.offset
-        inside = alive(pair) & (near.distance < NEVER) & (farther < upper_end(closer, margin, unit))
-        found.append(Mined(search.triplets(inside, pair, near.rank), (closer[inside], farther[inside])))
-    return found
+    nearest = search.nearest([pair.distance for pair in partners])
+    return [
+        search.mined(pair, near, upper_end(pair.distance, margin, unit))
+        for pair, near in zip(partners, nearest, strict=True)
+    ]
 
 
 def farthest_instead(search: Search, partners: list[Partners], found: list[Triplets]) -> list[Triplets]:

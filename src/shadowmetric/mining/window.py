@@ -24,7 +24,7 @@ def upper_end(floor: Tensor, margin: float, unit: str) -> Tensor:
         return floor + margin
     if unit == "gap":
         return floor + 2 * margin
-    return (floor.clamp_min(0).sqrt() + margin).square()
+    return (floor.sqrt() + margin).square()
 
 
 def window_triplets(
@@ -37,19 +37,17 @@ def window_triplets(
     generator: torch.Generator | None,
 ) -> list[Triplets]:
     """Return the triplets of all windows, slot by slot: every negative inside, or one drawn with equal chances."""
-    offset, number = search.sides.offset, search.classes.reference_order
+    number = search.classes.reference_order
     chances = [_uniform(len(pair.row), generator, number.device) for pair in partners] if drawn else []
     found: list[list[Triplets]] = [[] for _ in partners]
-    for block in whole_row_blocks(
-        *search.sides[:2], scratch_bytes=search.for_blocks, temporaries=TEMPORARIES, least=search.sides.least
-    ):
+    for block in whole_row_blocks(search.left, search.right, scratch_bytes=search.for_blocks, temporaries=TEMPORARIES):
         exclude(block, search.classes.runs, float("inf"))
         for slot, pair in enumerate(partners):
             end = min(block.bottom, len(pair.row))
             if end <= block.top:
                 break
-            floor = pair.distance[block.top : end].view(block.values.dtype)
-            upper = upper_end(floor - offset, margin, unit) + offset
+            floor = pair.distance[block.top : end]
+            upper = upper_end(floor, margin, unit)
             values = block.values[: end - block.top]
             inside = (values > floor[:, None]) & (values < upper[:, None]) & alive(pair)[block.top : end, None]
             row, column = _draw(inside, chances[slot][block.top : end]) if drawn else inside.nonzero().unbind(1)

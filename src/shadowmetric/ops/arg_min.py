@@ -29,9 +29,8 @@ class Best(NamedTuple):
 
 def no_best(lines: int, dtype: torch.dtype, device: torch.device) -> Best:
     """Return a start that every value improves."""
-    most = torch.finfo(dtype).max if dtype.is_floating_point else torch.iinfo(dtype).max
     return Best(
-        torch.full((lines,), most, dtype=dtype, device=device),
+        torch.full((lines,), _most(dtype), dtype=dtype, device=device),
         torch.full((lines,), LAST, dtype=torch.int64, device=device),
     )
 
@@ -90,7 +89,7 @@ def update_readings(
             _update(best, chosen.place, *found)
     if whole < values.shape[axis]:
         rest = values.narrow(axis, whole, values.shape[axis] - whole)
-        _update(best, place, *_scan(_lines(rest, axis, readings(place)), rank[whole:]))
+        _update(best, place, *_scan(lines_of(rest, axis, readings(place)), rank[whole:]))
 
 
 def _find(
@@ -98,26 +97,35 @@ def _find(
 ) -> tuple[Tensor, Tensor]:
     """Return the least value of each reading and its smallest rank."""
     least, group = minima.min(dim=1)
-    grouped = values.unflatten(axis, (-1, GROUP))
-    members = grouped[readings.line, group] if axis == 1 else grouped[group, :, readings.line]
-    members = members if readings.move is None else members.add_(readings.move[:, None])  # (readings, GROUP)
+    members = members_of(values, axis, readings, group)
     member = members.argmin(1)
     winner = rank[group * GROUP + member]
     if ascending:
         return least, winner
     tied = ((_second(minima, group) == least) | (_second(members, member) == least)).nonzero()[:, 0]
     if len(tied):
-        _, winner[tied] = _scan(_lines(values, axis, readings.at(tied)), rank)
+        _, winner[tied] = _scan(lines_of(values, axis, readings.at(tied)), rank)
     return least, winner
+
+
+def members_of(values: Tensor, axis: int, readings: Readings, group: Tensor) -> Tensor:
+    """Return the members of one group of each reading, moved as they read them: (readings, GROUP)."""
+    grouped = values.unflatten(axis, (-1, GROUP))
+    members = grouped[readings.line, group] if axis == 1 else grouped[group, :, readings.line]
+    return members if readings.move is None else members.add_(readings.move[:, None])
 
 
 def _second(values: Tensor, first: Tensor) -> Tensor:
     """Return the least of each row besides its `first` entry; overwrites that entry."""
-    most = torch.finfo(values.dtype).max if values.dtype.is_floating_point else torch.iinfo(values.dtype).max
-    return values.scatter_(1, first[:, None], most).amin(1)
+    return values.scatter_(1, first[:, None], _most(values.dtype)).amin(1)
 
 
-def _lines(values: Tensor, axis: int, readings: Readings) -> Tensor:
+def _most(dtype: torch.dtype) -> int | float:
+    return float("inf") if dtype.is_floating_point else torch.iinfo(dtype).max
+
+
+def lines_of(values: Tensor, axis: int, readings: Readings) -> Tensor:
+    """Return the lines of a block that some readings read, moved as they read them."""
     lines = values[readings.line] if axis == 1 else values[:, readings.line].T
     return lines if readings.move is None else lines + readings.move[:, None]
 

@@ -15,7 +15,8 @@ Memory: as `Rows`; made whole they take 8 bytes an entry, or 4 if that is all th
 import torch
 from torch import Tensor
 
-from shadowmetric.ops.rows import SHORTEST_ROW, Rows, row_lengths_of
+from shadowmetric.ops.row_lengths import row_lengths_of
+from shadowmetric.ops.rows import Rows
 
 GRID = 2.0**24
 
@@ -27,7 +28,8 @@ class ExactUnitRows(Rows):
     """
 
     def __init__(self, source: Tensor, order: Tensor | None = None, *, tail: float | None = None, scale: float = 1.0):
-        length = row_lengths_of(source, torch.float64).clamp_min_(SHORTEST_ROW)
+        length = row_lengths_of(source)
+        length = torch.where(length > 0, length, 1.0)
         columns = () if tail is None else (torch.full_like(length, tail),)
         super().__init__(source, order=order, divisor=length.div_(GRID), tail=columns, dtype=torch.float64)
         self.scale = scale

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import torch
 
-from shadowmetric.ops.pair_dots import GATHER_BYTES
+from shadowmetric.ops.grid_rows import GATHERED_AT_ONCE
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import SHORTEST_SIDE
 
@@ -187,9 +187,9 @@ def streamed(
 
 
 def gathered(width: Width, *, references: bool = False) -> tuple[Bytes, Bytes]:
-    """Return the phases of `pair_dots`, without the pairs themselves: rows gathered, then the gradients added up."""
+    """Return the phases of `pair_measures`, without the pairs: rows gathered, then the gradients added up."""
     given, working = width
-    at_once = GATHER_BYTES * (2.0 if given == working else 2.0 + given / working)
+    at_once = 8 * GATHERED_AT_ONCE * (2.0 if given == working else 2.0 + given / working)
     number = 3.0 * working
     gathering = Bytes(fixed=at_once, row=4.0 * working, reference=2.0 * working)
     return gathering, Bytes(row=40.0, reference=24.0, number=number, reference_number=number if references else 0.0)

@@ -16,25 +16,32 @@ another in place (each addition is the difference to the last), which needs no s
 When rows are compared with themselves only the upper triangle is multiplied: a block off the
 diagonal serves its rows (axis 1) and its columns (axis 0). Half the product is never computed.
 
+The distances are exact (`grid_rows`), and ties go to the smallest rank, so the answer depends on nothing but the rows.
+`proposed_nearest` gives the same answers in less time where there are many rows.
+
 Memory: the scratch, and for each floor its answer (value and rank).
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from shadowmetric.ops.arg_min import Readings, group_minima, no_best, update_readings
-from shadowmetric.ops.rows import Rows
+from shadowmetric.ops.arg_min import LAST, Readings, group_minima, no_best, update_readings
+from shadowmetric.ops.grid_rows import GridSide
 from shadowmetric.ops.runs import NEVER, Runs, exclude
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, similarity_blocks
 
-NO_FLOOR = -1  # as bits: below every distance
+NO_FLOOR = -1.0  # below every distance
 
+AT_ONCE = 2**17  # entries, times floors, that are compared one by one
 FLOORS_AT_ONCE = 8  # whose answers are looked up together: fewer, larger operations
 BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
+
+Reduce = Callable[[Tensor, Tensor, Callable[[Tensor], Readings]], None]
+"""(minima of the groups of each reading, what it may lower, readings of some of these) -> None."""
 
 
 class Nearest(NamedTuple):
@@ -45,54 +52,91 @@ class Nearest(NamedTuple):
 
 
 def nearest_beyond(
-    left: Rows,
-    right: Rows,
+    left: GridSide,
+    right: GridSide,
     floors: Sequence[Tensor],
     excluded: Runs,
     rank: Tensor,
     *,
     symmetric: bool,
-    least: float | None = None,
     scratch_bytes: int = SCRATCH_BYTES,
 ) -> list[Nearest]:
     """Return one answer for each entry of each floor.
 
-    left . right must be distances >= 0 once raised to `least`. floors[s] holds the s-th floor (as bits) of
-    rows 0, 1, ... and may end early, each no longer than the one before. rank orders the columns for ties
-    and names the answer. symmetric: left and right are the same rows, so that blocks serve both directions.
+    The blocks are squared distances. floors[s] holds the s-th floor of rows 0, 1, ... and may end early, each no
+    longer than the one before. rank orders the columns for ties and names the answer. symmetric: left and right are
+    the same rows, so that blocks serve both directions.
     """
-    sweep = _Sweep(floors, rank)
+    entries = len(left) * len(right)
+    if entries * len(floors) <= AT_ONCE and 4 * entries * (len(floors) + 1) * left.dtype.itemsize <= scratch_bytes:
+        return _nearest_at_once(left, right, floors, excluded, rank)
+    sweep = Sweep([floor.view(BITS[left.dtype]) for floor in floors])
+    best = no_best(len(sweep.floor), sweep.floor.dtype, sweep.floor.device)
+    ascending = bool((rank[1:] > rank[:-1]).all())
     reach = (lambda top, _: (top, len(right))) if symmetric else None
-    blocks = similarity_blocks(left, right, scratch_bytes=scratch_bytes, reach=reach, temporaries=0.5, least=least)
-    for block in blocks:
+    for block in similarity_blocks(left, right, scratch_bytes=scratch_bytes, reach=reach, temporaries=0.5):
         exclude(block, excluded)
-        entries = block.values.view(sweep.best.value.dtype)
-        both = symmetric and block.first > block.top
-        sweep.meet(entries, 1, block.top, block.bottom, rank[block.first : block.last], restore=both)
-        if both:
-            sweep.meet(entries, 0, block.first, block.last, rank[block.top : block.bottom])
-    distance = sweep.distances().view(left.dtype)
-    sizes = [len(floor) for floor in floors]
-    return [Nearest(*parts) for parts in zip(distance.split(sizes), sweep.best.rank.split(sizes), strict=True)]
+        entries = block.values.view(sweep.floor.dtype)
+        for axis, lines, places in directions(block.top, block.bottom, block.first, block.last, symmetric=symmetric):
+
+            def reduce(
+                minima: Tensor,
+                place: Tensor,
+                readings: Callable[[Tensor], Readings],
+                entries: Tensor = entries,
+                axis: int = axis,
+                places: slice = places,
+            ) -> None:
+                update_readings(best, minima, place, readings, entries, axis, rank[places], ascending=ascending)
+
+            sweep.meet(entries, axis, lines, reduce, restore=axis == 1 and symmetric and block.first > block.top)
+    entry = best.value - sweep.move
+    distance = torch.where(entry > sweep.floor, entry.view(left.dtype), NEVER)
+    return sweep.answers(distance, best.rank)
 
 
-class _Sweep:
-    """The floors of all rows, laid end to end, and the best answer to each so far."""
+def _nearest_at_once(
+    left: GridSide, right: GridSide, floors: Sequence[Tensor], excluded: Runs, rank: Tensor
+) -> list[Nearest]:
+    """Return the answers from one block, comparing it with each floor: fewer, if slower, operations."""
+    (block,) = similarity_blocks(left, right, scratch_bytes=2**62, longest_side=len(left), width=len(right))
+    exclude(block, excluded)
+    counts = [len(floor) for floor in floors]
+    floor = block.values.new_full((len(floors), len(left), 1), NEVER)
+    for line, values in zip(floor, floors, strict=True):
+        line[: len(values), 0] = values
+    beyond = torch.where(block.values > floor, block.values, NEVER)  # (floors, rows, columns)
+    least = beyond.amin(2, keepdim=True)
+    first = torch.where(beyond == least, rank, LAST).amin(2)
+    return [Nearest(least[slot, :count, 0], first[slot, :count]) for slot, count in enumerate(counts)]
 
-    def __init__(self, floors: Sequence[Tensor], rank: Tensor):
-        self.ascending = bool((rank[1:] > rank[:-1]).all())
+
+def directions(top: int, bottom: int, first: int, last: int, *, symmetric: bool) -> list[tuple[int, slice, slice]]:
+    """Return how a block is read: (axis along which it is reduced, the lines that it serves, the places it offers)."""
+    rows, columns = slice(top, bottom), slice(first, last)
+    return [(1, rows, columns), (0, columns, rows)] if symmetric and first > top else [(1, rows, columns)]
+
+
+class Sweep:
+    """The floors of all rows as bits, laid end to end, and how entries are moved to meet them."""
+
+    def __init__(self, floors: Sequence[Tensor]):
         self.floor = torch.cat(list(floors))
         self.counts = [len(floor) for floor in floors]
         self.begins = [0, *itertools.accumulate(self.counts)][:-1]
-        self.best = no_best(len(self.floor), self.floor.dtype, self.floor.device)
         self.begin = torch.tensor(self.begins, device=self.floor.device)
         self.move = torch.iinfo(self.floor.dtype).max - self.floor  # = MIN - (floor + 1); wraps around by design
         self.step = self.move.clone()  # from the floor before
         for begin, before, count in zip(self.begins[1:], self.begins, self.counts[1:], strict=False):
             self.step[begin : begin + count] -= self.move[before : before + count]
 
-    def meet(self, entries: Tensor, axis: int, start: int, stop: int, rank: Tensor, *, restore: bool = False) -> None:
-        """Meet the floors of lines [start, stop) with the entries of one block. Moves the entries, or restores them."""
+    def line_of(self, place: Tensor) -> Tensor:
+        """Return the row that a floor belongs to."""
+        return place - self.begin[torch.bucketize(place, self.begin, right=True) - 1]
+
+    def meet(self, entries: Tensor, axis: int, lines: slice, reduce: Reduce, *, restore: bool = False) -> None:
+        """Meet the floors of some lines with the entries of one block. Moves the entries, or restores them."""
+        start, stop = lines.start, lines.stop
         moved = torch.zeros(stop - start, dtype=entries.dtype, device=entries.device)
         for slots in range(0, len(self.counts), FLOORS_AT_ONCE):
             spans = []
@@ -111,26 +155,14 @@ class _Sweep:
                 break
 
             def readings(place: Tensor) -> Readings:
-                line = place - self.begin[torch.bucketize(place, self.begin, right=True) - 1] - start
+                line = self.line_of(place) - start
                 return Readings(place, line, self.move[place] - moved[line])
 
             place = torch.cat([torch.arange(span.start, span.stop, device=entries.device) for span in spans])
-            update_readings(
-                self.best,
-                torch.cat(minima, 1 - axis),
-                place,
-                readings,
-                entries,
-                axis,
-                rank,
-                ascending=self.ascending,
-            )
+            reduce(torch.cat(minima, 1 - axis), place, readings)
         if restore:
             entries.sub_(moved.unsqueeze(axis))
 
-    def distances(self) -> Tensor:
-        """Return the bits of the answers; NEVER where nothing was above the floor."""
-        floats = torch.float32 if self.floor.dtype == torch.int32 else torch.float64
-        never = torch.full((), NEVER, dtype=floats, device=self.floor.device).view(self.floor.dtype)
-        entry = self.best.value - self.move
-        return torch.where(entry > self.floor, entry, never)
+    def answers(self, distance: Tensor, rank: Tensor) -> list[Nearest]:
+        """Return the answers floor by floor."""
+        return [Nearest(*parts) for parts in zip(distance.split(self.counts), rank.split(self.counts), strict=True)]

@@ -1,13 +1,17 @@
 """A loss that is a function of whole similarity rows, evaluated a few rows at a time.
 
-    out[i] = sum over terms of term(embeddings[i] . references, ...)
+    out[i] = sum over terms of term(block of row i, ...)
 
 Naive program: similarity = embeddings @ references.T, then the terms on all of it, which keeps several
 (batch, references) tensors. Here a block of rows is made, the terms reduce it to a few numbers per
 row, and backward makes the same block again and differentiates the terms on it, one term at a
-time. The result is exact, and costs one product more than the naive program.
+time. The result costs one product more than the naive program.
 
-Memory: the scratch; kept for backward, the inputs by reference and nothing else.
+A block holds similarities or squared distances, exact on the grid (`grid_rows`) and then rounded to the type of the
+terms, so that a pair meets a threshold or a root in the same way wherever its block was cut. The gradient of unit rows
+becomes that of the given rows in working precision, and is rounded to their type once.
+
+Memory: the scratch, and both sides on the grid; kept for backward, the inputs by reference and nothing else.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,107 +20,115 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from shadowmetric.ops.grid_rows import GridRows, GridSide
 from shadowmetric.ops.once import refuse_second_derivative
-from shadowmetric.ops.rows import Rows, working_dtype
-from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, Block, square_side, whole_row_blocks
+from shadowmetric.ops.row_gradients import add_along
+from shadowmetric.ops.rows import working_dtype
+from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, Block, whole_row_blocks
 from shadowmetric.types import Embeddings, References
 
 Term = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""(dots (rows, references), length of each row (rows,), of each column (references,)) -> (rows, outputs)."""
+"""(block (rows, references), |row|^2 of each row (rows, 1), of each column (references,)) -> (rows, outputs)."""
 
 Terms = Callable[[int, int], Sequence[Term]]
 """The terms of rows [start, stop); what they share (masks) is made once here."""
 
 
-def row_stream(
-    embeddings: Embeddings,
-    references: References,
-    row_length: Tensor,
-    column_length: Tensor,
-    terms: Terms,
-    *,
-    order: Tensor | None = None,
-    multiple: int = 1,
-    outputs: int = 1,
-    temporaries: float = 8.0,
-    scratch_bytes: int = SCRATCH_BYTES,
-) -> Tensor:
-    """Return (batch, outputs): the sum of the terms for each row, differentiable in all four tensors.
+class Stream(NamedTuple):
+    """How rows are streamed.
 
-    order: stream these rows of the embeddings instead (row_length then has one number for each of them),
-    a multiple of `multiple` in each block, so that a term may combine neighbours.
+    normalize: unit rows; blocks of cosines, and squares of 1. Otherwise rows as they are: dot products.
+    squared: blocks of squared distances instead.
+    exact: the terms compute in float64; so they do for rows as they are, whose squares cancel.
+    order: stream these rows of the embeddings instead, a multiple of `multiple` in each block, so that a term may
+    combine neighbours.
     temporaries: how many tensors of the block's shape a term makes, forward and backward together.
     """
-    settings = _Settings(terms, order, multiple, outputs, temporaries, scratch_bytes)
-    return _RowStream.apply(embeddings, references, row_length, column_length, settings)  # pyright: ignore[reportReturnType]
+
+    normalize: bool
+    squared: bool = False
+    exact: bool = False
+    order: Tensor | None = None
+    multiple: int = 1
+    outputs: int = 1
+    temporaries: float = 8.0
+    scratch_bytes: int = SCRATCH_BYTES
 
 
-class _Settings(NamedTuple):
-    terms: Terms
-    order: Tensor | None
-    multiple: int
-    outputs: int
-    temporaries: float
-    scratch_bytes: int
+def row_stream(embeddings: Embeddings, references: References | None, terms: Terms, stream: Stream) -> Tensor:
+    """Return (batch, outputs): the sum of the terms for each row, differentiable in both; None for the batch itself.
 
-    def blocks(self, left: Rows, right: Rows) -> Iterator[Block]:
-        return whole_row_blocks(
-            left, right, scratch_bytes=self.scratch_bytes, temporaries=self.temporaries, multiple=self.multiple
-        )
+    It is in the type that the terms compute in: float64 for rows as they are, and where the stream says so.
+    """
+    return _RowStream.apply(embeddings, references, terms, stream)  # pyright: ignore[reportReturnType]
+
+
+class _Sides:
+    """Both sides on the grid, and the type that the terms compute in."""
+
+    def __init__(self, embeddings: Tensor, references: Tensor | None, stream: Stream):
+        others = embeddings if references is None else references
+        working = working_dtype(embeddings.dtype, others.dtype)
+        finer = not stream.normalize or working == torch.float64
+        self.dtype = torch.float64 if finer or stream.exact else torch.float32
+        self.left = GridRows(embeddings, normalize=stream.normalize, finer=finer)
+        self.right = self.left if references is None else GridRows(others, normalize=stream.normalize, finer=finer)
+        self.stream, self.order = stream, stream.order
+
+    def squares(self, side: GridRows) -> Tensor:
+        """Return |row|^2 of rows as they are, and 1 for unit rows."""
+        return (torch.ones_like(side.square) if self.stream.normalize else side.square).to(self.dtype)
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield blocks of whole rows, in the type of the terms."""
+        stream = self.stream
+        kind = "squared" if stream.squared else "cosines" if stream.normalize else "dots"
+        more = 0.0 if self.dtype == torch.float64 else 0.5  # the terms' own type is half as wide
+        temporaries = (stream.temporaries - 1) * (0.5 if more else 1.0) + more + float(self.left.finer)
+        for block in whole_row_blocks(
+            GridSide(self.left, self.order, blocks=kind),
+            GridSide(self.right, blocks=kind),
+            scratch_bytes=stream.scratch_bytes,
+            temporaries=temporaries,
+            multiple=stream.multiple,
+        ):
+            yield block._replace(values=block.values.to(self.dtype))
 
 
 class _RowStream(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        embeddings: Tensor,
-        references: Tensor,
-        row_length: Tensor,
-        column_length: Tensor,
-        settings: _Settings,
-    ) -> Tensor:
-        ctx.save_for_backward(embeddings, references, row_length, column_length)
-        ctx.settings = settings
-        left, right = _sides(embeddings, references, settings.order)
-        out = torch.zeros(len(left), settings.outputs, dtype=left.dtype, device=embeddings.device)
-        for top, bottom, _, _, dots in settings.blocks(left, right):
-            for term in settings.terms(top, bottom):
-                out[top:bottom] += term(dots, row_length[top:bottom], column_length)
+    def forward(ctx: Any, embeddings: Tensor, references: Tensor | None, terms: Terms, stream: Stream) -> Tensor:
+        ctx.save_for_backward(embeddings, references)
+        ctx.terms, ctx.stream = terms, stream
+        sides = _Sides(embeddings, references, stream)
+        rows = len(embeddings if stream.order is None else stream.order)
+        out = torch.zeros(rows, stream.outputs, dtype=sides.dtype, device=embeddings.device)
+        square, other_square = sides.squares(sides.left), sides.squares(sides.right)
+        square = square if stream.order is None else square[stream.order]
+        for top, bottom, _, _, values in sides.blocks():
+            for term in terms(top, bottom):
+                out[top:bottom] += term(values, square[top:bottom, None], other_square)
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_derivative()
-        embeddings, references, row_length, column_length = ctx.saved_tensors
-        settings: _Settings = ctx.settings
-        left, right = _sides(embeddings, references, settings.order)
-        grad_left, grad_right = (
-            torch.zeros(rows.shape, dtype=left.dtype, device=rows.device) if needed else None
-            for rows, needed in zip((embeddings, references), ctx.needs_input_grad[:2], strict=True)
-        )
-        grad_row, grad_column = torch.zeros_like(row_length), torch.zeros_like(column_length)
-        side = square_side(left, settings.scratch_bytes // 4, 0.0)
-        for top, bottom, _, _, dots in settings.blocks(left, right):
-            inputs = [dots, row_length[top:bottom], column_length]
-            grad_dots = torch.zeros_like(dots)
-            for term in settings.terms(top, bottom):
-                here = _gradients(term, inputs, grads[0][top:bottom])
-                for total, grad in zip((grad_dots, grad_row[top:bottom], grad_column), here, strict=True):
+        embeddings, references = ctx.saved_tensors
+        sides = _Sides(embeddings, references, ctx.stream)
+        found = _Gradients(sides, embeddings, references, ctx.needs_input_grad[:2])
+        order = ctx.stream.order
+        square, other_square = sides.squares(sides.left), sides.squares(sides.right)
+        square = square if order is None else square[order]
+        for top, bottom, _, _, values in sides.blocks():
+            inputs = values, square[top:bottom, None], other_square
+            totals = [torch.zeros_like(tensor) for tensor in inputs]
+            for term in ctx.terms(top, bottom):
+                here = _gradients(term, inputs, grads[0][top:bottom].to(sides.dtype))
+                for total, grad in zip(totals, here, strict=True):
                     if grad is not None:
                         total += grad
-            _multiply_back(grad_dots, left, right, top, grad_left, grad_right, side)
-        return (
-            None if grad_left is None else grad_left.to(embeddings.dtype),
-            None if grad_right is None else grad_right.to(references.dtype),
-            grad_row,
-            grad_column,
-            None,
-        )
-
-
-def _sides(embeddings: Tensor, references: Tensor, order: Tensor | None) -> tuple[Rows, Rows]:
-    dtype = working_dtype(embeddings.dtype, references.dtype)
-    return Rows(embeddings, order=order, dtype=dtype), Rows(references, dtype=dtype)
+            found.add(slice(top, bottom), values, *totals)
+        return *found.finish(), None, None
 
 
 def _gradients(term: Term, inputs: Sequence[Tensor], grad_out: Tensor) -> Sequence[Tensor | None]:
@@ -129,19 +141,73 @@ def _gradients(term: Term, inputs: Sequence[Tensor], grad_out: Tensor) -> Sequen
     return torch.autograd.grad(out, leaves, grad_out, allow_unused=True)
 
 
-def _multiply_back(
-    grad_dots: Tensor, left: Rows, right: Rows, top: int, grad_left: Tensor | None, grad_right: Tensor | None, side: int
-) -> None:
-    """Add the gradient of a block of dot products to the sides that want theirs."""
-    bottom = top + len(grad_dots)
-    rows = left.load(top, bottom)
-    grad_rows = torch.zeros_like(rows) if grad_left is None or left.order is not None else grad_left[top:bottom]
-    side = len(right) if right.as_it_is else side
-    for first in range(0, len(right), side):
-        last = min(first + side, len(right))
-        if grad_left is not None:
-            grad_rows.addmm_(grad_dots[:, first:last], right.load(first, last))
-        if grad_right is not None:
-            grad_right[first:last].addmm_(grad_dots[:, first:last].T, rows)
-    if grad_left is not None and left.order is not None:
-        grad_left.index_add_(0, left.order[top:bottom], grad_rows)
+class _Gradients:
+    """Gradients of both sides, from those of blocks: weights times the other side's rows, and times its own."""
+
+    def __init__(self, sides: _Sides, embeddings: Tensor, references: Tensor | None, needed: Sequence[bool]):
+        self.sides, self.embeddings, self.references = sides, embeddings, references
+        self.others = embeddings if references is None else references
+        self.dtype = working_dtype(embeddings.dtype, self.others.dtype)
+        self.needed = needed[0], needed[1] or (references is None and needed[0])
+        self.rows = [
+            side.rows(source, self.dtype)
+            for side, source in zip((sides.left, sides.right), (embeddings, self.others), strict=True)
+        ]
+        self.grads = [
+            torch.zeros(rows.shape, dtype=self.dtype, device=rows.device) if wanted else None
+            for rows, wanted in zip((embeddings, self.others), self.needed, strict=True)
+        ]
+        if references is None and self.needed[0]:
+            self.grads[1] = self.grads[0]
+        self.along = [
+            torch.zeros(len(rows), dtype=sides.dtype, device=rows.device) for rows in (embeddings, self.others)
+        ]
+
+    def add(self, here: slice, values: Tensor, grad: Tensor, grad_square: Tensor, grad_other: Tensor) -> None:
+        """Add the gradients of a block, of the squares of its rows and of those of its columns."""
+        if self.sides.stream.squared:  # |a|^2 + |x|^2 - 2 a.x
+            grad_square = grad_square + grad.sum(1, keepdim=True)
+            grad_other = grad_other + grad.sum(0)
+            values, grad = (1 - values / 2, grad.mul_(-2)) if self.sides.stream.normalize else (values, grad.mul_(-2))
+        if self.sides.stream.normalize:
+            slope = grad * values
+            row, column = -slope.sum(1), -slope.sum(0)
+        else:
+            row, column = 2 * grad_square[:, 0], 2 * grad_other
+        chosen = None if self.sides.order is None else self.sides.order[here]
+        if chosen is None:
+            self.along[0][here] += row
+        else:
+            self.along[0].index_add_(0, chosen, row)
+        self.along[1] += column
+        self._multiply(here, chosen, grad.to(self.dtype))
+
+    def _multiply(self, here: slice, chosen: Tensor | None, grad: Tensor) -> None:
+        """Add the products of a block's gradient with the rows of both sides."""
+        left, right = self.rows
+        if self.grads[0] is not None and chosen is None:
+            self.grads[0][here].addmm_(grad, right)
+        elif self.grads[0] is not None:
+            self.grads[0].index_add_(0, chosen, right.new_zeros(len(grad), right.shape[1]).addmm_(grad, right))
+        if self.grads[1] is not None:
+            self.grads[1].addmm_(grad.T, left[here if chosen is None else chosen])
+
+    def finish(self) -> tuple[Tensor | None, Tensor | None]:
+        """Return the gradients of embeddings and references."""
+        along = [total.to(self.dtype) for total in self.along]
+        unit = self.sides.stream.normalize
+        left, right = (side.length if unit else None for side in (self.sides.left, self.sides.right))
+        if self.references is None:
+            grad = self.grads[0]
+            return None if grad is None else self._rounded(grad, self.embeddings, along[0] + along[1], left), None
+        first, second = (
+            None if grad is None else self._rounded(grad, rows, total, length)
+            for grad, rows, total, length in zip(
+                self.grads, (self.embeddings, self.references), along, (left, right), strict=True
+            )
+        )
+        return first, second
+
+    @staticmethod
+    def _rounded(grad: Tensor, rows: Tensor, along: Tensor, length: Tensor | None) -> Tensor:
+        return add_along(grad, rows, along, length).to(rows.dtype)

@@ -11,30 +11,14 @@ Memory: one buffer of as many rows as the largest block.
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
-
-CONVERTED_AT_ONCE = 2**20  # numbers
-SHORTEST_ROW = 1e-12  # a zero row has no direction; dividing by this keeps it zero
 
 
 def working_dtype(*dtypes: torch.dtype) -> torch.dtype:
     """Return the type that sums are made in: the widest of the types, and at least float32."""
     return functools.reduce(torch.promote_types, dtypes, torch.float32)
-
-
-def row_lengths_of(source: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """Return the length of each row in working precision, without a graph; no copy of the rows."""
-    dtype = dtype or working_dtype(source.dtype)
-    if dtype == source.dtype:
-        return torch.linalg.vector_norm(source.detach(), dim=1)
-    some = max(1, CONVERTED_AT_ONCE // source.shape[1])  # a norm in another type copies its rows
-    lengths = torch.empty(len(source), dtype=dtype, device=source.device)  # parts kept one by one would pin the heap
-    for part, length in zip(source.detach().split(some), lengths.split(some), strict=True):
-        length.copy_(torch.linalg.vector_norm(part, dim=1, dtype=dtype))
-    return lengths
 
 
 class Rows:
@@ -86,52 +70,6 @@ class Rows:
             rows[:, column].copy_(values[chosen])
         return rows
 
-
-def unit_rows(source: Tensor, order: Tensor | None = None, dtype: torch.dtype | None = None) -> Rows:
-    """Return rows of length 1 (zero rows stay zero)."""
-    return Rows(source, order=order, divisor=row_lengths_of(source, dtype).clamp_min(SHORTEST_ROW), dtype=dtype)
-
-
-class DistanceRows(NamedTuple):
-    """Two sides whose product is squared distance + offset.
-
-    Rounding can make it smaller than `least`, if that is not None; blocks must then be raised to it.
-    """
-
-    left: Rows
-    right: Rows
-    offset: float
-    least: float | None
-
-
-def squared_distance_rows(
-    source: Tensor,
-    other: Tensor,
-    *,
-    order: Tensor | None = None,
-    other_order: Tensor | None = None,
-    normalize: bool = True,
-) -> DistanceRows:
-    """Return sides whose product is |a - x|^2 + offset for rows a of `source` and x of `other`.
-
-    |a - x|^2 = |a|^2 + |x|^2 - 2 a.x, and lengths are 1 when normalised, so one or two more columns turn
-    the product into distances. On unit rows an offset of 1/8 keeps rounding from making the distance of
-    two equal rows negative; on rows of free length it would drown the short ones, so there is none.
-    """
-    dtype = working_dtype(source.dtype, other.dtype)
-    length, other_length = row_lengths_of(source, dtype), row_lengths_of(other, dtype)
-    one, other_one = torch.ones_like(length), torch.ones_like(other_length)
-    if normalize:
-        offset = 0.125
-        divisor, other_divisor = length.clamp_min(SHORTEST_ROW), other_length.clamp_min(SHORTEST_ROW)
-        tail, other_tail = (one,), (other_one * (2 + offset),)
-    else:
-        offset = 0.0
-        divisor, other_divisor = None, other_one
-        tail, other_tail = (length.square(), one), (other_one, other_length.square())
-    return DistanceRows(
-        Rows(source, order=order, divisor=divisor, tail=tail, dtype=dtype),
-        Rows(other, order=other_order, divisor=other_divisor / -2, tail=other_tail, dtype=dtype),
-        offset,
-        None if normalize else 0.0,
-    )
+    def multiply(self, rows: Tensor, other: "Rows", columns: Tensor, top: int, first: int, out: Tensor) -> None:
+        """Write the block of loaded rows and columns, which stand at `top` and `first` of their sides, into `out`."""
+        torch.mm(rows, columns.T, out=out)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from shadowmetric.ops.similarity_blocks import Block
 
-NEVER = torch.finfo(torch.float32).max  # the distance of what is excluded; the same number in float64
+NEVER = float("inf")  # the distance of what is excluded
 RECTANGLES_ONE_BY_ONE = 32  # more are handled at once, if their entries are a small share of the block
 
 

@@ -19,7 +19,7 @@ from shadowmetric.ops.rows import Rows
 
 SCRATCH_BYTES = 32 * 2**20
 LONGEST_SIDE = 1536  # larger blocks leave the cache, smaller ones cost more calls; 1024 to 2048 differ by noise
-SHORTEST_SIDE = 8  # below this BLAS takes other kernels, which round equal rows differently
+SHORTEST_SIDE = 8  # however small the scratch
 
 Reach = Callable[[int, int], tuple[int, int]]
 Progress = Callable[[float], None]  # told the share that is done, after each block
@@ -45,8 +45,6 @@ def similarity_blocks(
     longest_side: int = LONGEST_SIDE,
     widths: int = 1,
     width: int | None = None,
-    least: float | None = None,
-    thin: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[Block]:
     """Yield blocks that cover the product, or for each rows [top, bottom) only the columns of reach(top, bottom).
@@ -54,9 +52,6 @@ def similarity_blocks(
     With reach = lambda top, bottom: (top, len(right)) the blocks are the upper triangle of a
     symmetric product, and every block on the diagonal is square. A block is at most `widths` sides wide,
     or has about `width` columns and as many rows as then fit into the scratch.
-    least: raise smaller entries to this, for products that only rounding makes smaller.
-    thin: fewer than SHORTEST_SIDE rows stay as few, which takes a third of the time; equal rows may then be rounded
-    differently in the last bit.
     """
     side = min(longest_side, square_side(left, scratch_bytes, temporaries))
     height, widest = side, widths * side
@@ -69,17 +64,16 @@ def similarity_blocks(
     done, area = 0, sum((bottom - top) * (end - begin) for top, bottom, begin, end in spans)
     values = torch.empty(0, device=left.source.device, dtype=left.dtype)
     for top, bottom, begin, end in spans:
-        rows = left.load(top, bottom) if thin else _thick(left.load(top, bottom))
+        rows = left.load(top, bottom)
         wide = height if len(left) == len(right) and widest == side else even(end - begin, widest)
         for first in range(begin, end, wide):
             last = min(first + wide, end)
-            columns = _thick(right.load(first, last))
+            columns = right.load(first, last)
             if values.numel() < len(rows) * len(columns):
                 values = values.new_empty(len(rows) * len(columns))
             block = values[: len(rows) * len(columns)].view(len(rows), len(columns))
-            torch.mm(rows, columns.T, out=block)
-            block = block[: bottom - top, : last - first]
-            yield Block(top, bottom, first, last, block if least is None else block.clamp_min_(least))
+            left.multiply(rows, right, columns, top, first, block)
+            yield Block(top, bottom, first, last, block)
             done += block.numel()
             if progress is not None:
                 progress(done / area)
@@ -98,53 +92,38 @@ def whole_row_blocks(
     scratch_bytes: int = SCRATCH_BYTES,
     temporaries: float = 0.0,
     multiple: int = 1,
-    least: float | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Block]:
     """Yield blocks of whole rows, a multiple of `multiple` at once, for reducers that need all of a row."""
     height = even(len(left), whole_rows(len(right), left, scratch_bytes, temporaries))
     height = -(-height // multiple) * multiple
-    tall = max(min(height, len(left)), SHORTEST_SIDE)
-    values = torch.empty(tall, len(right), device=left.source.device, dtype=left.dtype)
+    values = torch.empty(min(height, len(left)), len(right), device=left.source.device, dtype=left.dtype)
     side = square_side(left, scratch_bytes // 4, 0.0)
     for top in range(0, len(left), height):
         bottom = min(top + height, len(left))
-        rows = _thick(left.load(top, bottom))
-        multiply(rows, right, values[: len(rows)], side)
         block = values[: bottom - top]
-        yield Block(top, bottom, 0, len(right), block if least is None else block.clamp_min_(least))
+        _multiply_whole(left, right, top, block, side)
+        yield Block(top, bottom, 0, len(right), block)
         if progress is not None:
             progress(bottom / len(left))
 
 
-def multiply(rows: Tensor, right: Rows, out: Tensor, side: int) -> None:
-    """Write rows @ right.T into `out`, loading `side` rows of the right at a time unless they need no loading."""
+def _multiply_whole(left: Rows, right: Rows, top: int, out: Tensor, side: int) -> None:
+    """Write whole rows of the product into `out`, loading `side` rows of the right at a time unless they are whole."""
+    rows = left.load(top, top + len(out))
     side = len(right) if right.as_it_is else even(len(right), side)
     for first in range(0, len(right), side):
-        last = min(first + side, len(right))
-        columns = right.load(first, last)
-        if len(columns) < SHORTEST_SIDE:
-            wide = torch.mm(rows, _thick(columns).T, out=rows.new_empty(len(rows), SHORTEST_SIDE))
-            out[:, first:last] = wide[:, : last - first]
-        else:
-            torch.mm(rows, columns.T, out=out[:, first:last])
+        columns = right.load(first, min(first + side, len(right)))
+        left.multiply(rows, right, columns, top, first, out[:, first : first + len(columns)])
 
 
 def even(size: int, side: int) -> int:
-    """Return a side of about `side` that cuts the size into nearly equal parts, none of them thin."""
+    """Return a side of about `side` that cuts the size into nearly equal parts."""
     parts = max(1, -(-size // side))
     part = max(SHORTEST_SIDE, -(-size // parts))
     if part >= 256:
         part = -(-part // 64) * 64  # groups of 64 reduce without a remainder
-    while 0 < size % part < SHORTEST_SIDE < size:
-        part += 1
     return part
-
-
-def _thick(rows: Tensor) -> Tensor:
-    """Return the rows, and rows of zeros below them if they are so few that BLAS would round them differently."""
-    missing = SHORTEST_SIDE - len(rows)
-    return torch.nn.functional.pad(rows, (0, 0, 0, missing)) if missing > 0 else rows
 
 
 def square_side(left: Rows, scratch_bytes: int, temporaries: float) -> int:

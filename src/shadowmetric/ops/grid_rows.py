@@ -1,0 +1,158 @@
+"""Rows on a grid: their dot products are exact, so that no distance depends on who multiplied, or in which order.
+
+A product of floating numbers rounds as it sums, and the order of its sums depends on the processor, the shape of
+the block, the threads and the place of a row: equal rows get unequal distances, and who is nearer becomes chance. So
+rows are rounded once, before anything is compared, to few enough digits that float64 adds their products exactly:
+
+    unit rows       row / |row| in multiples of 2^-24: the digits that float32 has just below 1
+    finer           a second part in multiples of 2^-46, for float64 and for rows of free length, whose grid is
+                    2^-24 and 2^-46 of the power of two above the row's length
+
+    dot(a, x)       = a . x of the first parts                   + (first . second + second . first), if finer
+    distance(a, x)  = max(|a|^2 + |x|^2 - 2 dot(a, x), 0)        squared; |a|^2 is dot(a, a)
+
+Each sum is exact in any order, and what remains is added in this order: one number for each pair of rows, on every
+machine. Equal rows have distance 0, and mirrored or permuted rows tie as they do on paper. A zero row has no
+direction: among unit rows it is at squared distance 2 (cosine 0) from every row, itself included.
+
+Memory: 4 bytes for each number of the rows, 8 if finer (16 from float64), and 16 for each row.
+"""
+
+import torch
+from torch import Tensor
+
+from shadowmetric.ops.row_lengths import exponent_of, power_of_two, row_lengths_of, scaled_rows
+from shadowmetric.ops.rows import Rows
+
+GRID = 2.0**24
+FINE = 2.0**22  # times finer than the grid: products of both parts then have at most 53 digits up to 2^16 columns
+MADE_AT_ONCE = 2**16  # numbers; they stay in the second-level cache
+GATHERED_AT_ONCE = 2**16  # numbers of each side
+
+
+class GridRows:
+    """A matrix on the grid: its first part, its second if it is finer, |row|^2 on the grid, and |row| of the source."""
+
+    def __init__(self, source: Tensor, *, normalize: bool, finer: bool):
+        self.normalize, self.finer = normalize, finer
+        source, kept = source.detach(), torch.float64 if source.dtype == torch.float64 else torch.float32
+        self.length = row_lengths_of(source)
+        self.square = torch.empty_like(self.length)
+        self.first = torch.empty(source.shape, dtype=kept, device=source.device)
+        self.second = torch.empty_like(self.first) if finer else None
+        some = max(1, MADE_AT_ONCE // source.shape[1])
+        for start in range(0, len(source), some):
+            self._make(source[start : start + some], slice(start, start + some))
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def dim(self) -> int:
+        """Return how many numbers a row has."""
+        return self.first.shape[1]
+
+    def rows(self, source: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return the rows that this was made of as they are compared, to the digits of a type."""
+        if not self.normalize:
+            return source.detach().to(dtype)
+        return self.first.to(dtype) if self.second is None else self.first.to(dtype) + self.second
+
+    def _make(self, source: Tensor, here: slice) -> None:
+        if self.normalize:
+            rows, length = scaled_rows(source, self.length[here])
+            rows.div_(torch.where(length > 0, length, 1.0)[:, None])
+            step = torch.full_like(length, 1 / GRID)[:, None]
+        else:
+            rows, length = source.to(torch.float64, copy=True), self.length[here]
+            step = power_of_two(exponent_of(length))[:, None] / GRID
+        first = rows.div_(step).round()
+        square = first.square().sum(1)
+        if self.second is not None:
+            rows.sub_(first).mul_(FINE).round_().div_(FINE)
+            square += 2 * (first * rows).sum(1)
+            self.second[here] = rows.mul_(step)
+        self.first[here] = first.mul_(step)
+        square.mul_(step[:, 0].square())
+        self.square[here] = torch.where(length > 0, square, 1.0) if self.normalize else square
+
+
+def pair_dots_of(left: GridRows, right: GridRows, row: Tensor, other: Tensor) -> Tensor:
+    """Return dot(left[row], right[other]) of each pair, exactly: (pairs,) float64."""
+    dots = torch.empty(len(row), dtype=torch.float64, device=left.first.device)
+    some = max(1, GATHERED_AT_ONCE // left.dim)
+    for start in range(0, len(row), some):
+        a, x = row[start : start + some], other[start : start + some]
+        first, other_first = left.first[a].double(), right.first[x].double()
+        if left.second is None or right.second is None:
+            torch.sum(first.mul_(other_first), 1, out=dots[start : start + some])
+        else:
+            second, other_second = left.second[a].double(), right.second[x].double()
+            cross = torch.mul(first, other_second).addcmul_(second, other_first)
+            torch.sum(first.mul_(other_first), 1, out=dots[start : start + some])
+            dots[start : start + some] += cross.sum(1)
+    return dots
+
+
+def pair_squared(left: GridRows, right: GridRows, row: Tensor, other: Tensor) -> Tensor:
+    """Return the squared distance of each pair: (pairs,) float64."""
+    square = left.square[row] + right.square[other]
+    return square.sub_(pair_dots_of(left, right, row, other), alpha=2).clamp_min_(0.0)
+
+
+class GridSide(Rows):
+    """One side of a block loop over rows on the grid, in an order; blocks are float64, and exact.
+
+    blocks of "squared" distances; of "dots"; or of "cosines" of unit rows, 1 - half the squared distance.
+    """
+
+    def __init__(self, grid: GridRows, order: Tensor | None = None, *, blocks: str = "squared", whole_bytes: int = 0):
+        super().__init__(grid.first, order=order, dtype=torch.float64)
+        self.grid, self.blocks = grid, blocks
+        self.square = grid.square if order is None else grid.square[order]
+        self.width = grid.dim * (2 if grid.finer else 1)
+        self.buffer = self.buffer.new_empty(0, self.width)
+        self.unchanged = self.as_it_is = False
+        self.whole = None
+        if len(self) * self.width * self.dtype.itemsize <= whole_bytes:
+            self.whole = self.load(0, len(self))
+            self.as_it_is = True
+
+    def load(self, start: int, stop: int) -> Tensor:
+        """Return rows start to stop, the finer part behind the first; valid until the next call."""
+        if self.whole is not None:
+            return self.whole[start:stop]
+        if len(self.buffer) < stop - start:
+            self.buffer = self.buffer.new_empty(stop - start, self.width)
+        rows, dim = self.buffer[: stop - start], self.grid.dim
+        chosen = slice(start, stop) if self.order is None else self.order[start:stop]
+        rows[:, :dim] = self.grid.first[chosen]
+        if self.grid.second is not None:
+            rows[:, dim:] = self.grid.second[chosen]
+        return rows
+
+    def multiply(self, rows: Tensor, other: Rows, columns: Tensor, top: int, first: int, out: Tensor) -> None:
+        """Write the block of loaded rows and columns, which stand at `top` and `first` of their sides, into `out`."""
+        assert isinstance(other, GridSide)
+        dim = self.grid.dim
+        torch.mm(rows[:, :dim], columns[:, :dim].T, out=out)
+        if self.grid.finer:
+            cross = torch.mm(rows[:, :dim], columns[:, dim:].T)
+            out += cross.addmm_(rows[:, dim:], columns[:, :dim].T)
+        if self.blocks == "dots":
+            return
+        square, other_square = self.square[top : top + len(rows), None], other.square[first : first + len(columns)]
+        if not self.grid.finer:  # exact, so that no order of these matters
+            out.mul_(-2.0).add_(square).add_(other_square)
+        else:
+            torch.sub(square + other_square, out, alpha=2, out=out).clamp_min_(0.0)
+        if self.blocks == "cosines":
+            out.mul_(-0.5).add_(1.0)
+
+
+def squared_rows(grids: tuple[GridRows, GridRows], start: int, stop: int) -> Tensor:
+    """Return the squared distances of rows [start, stop) of the first to all rows of the second: float64."""
+    left, right = (GridSide(grid) for grid in grids)
+    out = left.buffer.new_empty(stop - start, len(right))
+    left.multiply(left.load(start, stop), right, right.load(0, len(right)), start, 0, out)
+    return out

@@ -1,0 +1,24 @@
+"""From gradients of unit rows to those of the rows as they were given.
+
+    u = x / |x|:   grad_x = (grad_u - (grad_u . u) u) / |x|          zero for a zero row, which has no direction
+
+Callers know grad_u . u, since it is a sum of slopes times cosines, and pass it as `along`. Without lengths the rows are
+as they were given, and `along` is a factor of the row itself.
+"""
+
+import torch
+from torch import Tensor
+
+
+def inverse_lengths(length: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return 1 / length, and 0 for zero rows; clamped to what the type holds."""
+    inverse = torch.where(length > 0, 1 / length, 0.0)
+    return inverse.clamp_max_(torch.finfo(dtype).max).to(dtype)
+
+
+def add_along(grad: Tensor, rows: Tensor, along: Tensor, length: Tensor | None) -> Tensor:
+    """Return (grad + along * u) / |x| for unit rows u of rows x, or without lengths grad + along * x; in place."""
+    if length is None:
+        return grad.addcmul_(along[:, None], rows.to(grad.dtype))
+    inverse = inverse_lengths(length, grad.dtype)
+    return grad.addcmul_((along * inverse)[:, None], rows.to(grad.dtype)).mul_(inverse[:, None])
