@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .entries import About, Hit
+from .exact_cosines import cosine
 from .index_file import Contents, read_index, write_index
 from .mistake import Mistake
 from .model import OnnxModel
@@ -95,7 +96,7 @@ class Bundle:
 
     def verify(self, first: Picture, second: Picture, rate: float) -> Decision:
         """Return whether two pictures show the same."""
-        return self.calibration().decide(float(np.clip(first.row @ second.row, -1, 1)), rate)
+        return self.calibration().decide(cosine(first.row, second.row), rate)
 
     def add(self, pictures: list[Picture], label: str | None) -> Added:
         """Add pictures to the index, which takes the old one's place at once; those of known paths are replaced."""

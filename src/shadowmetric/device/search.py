@@ -1,8 +1,9 @@
 """The most similar pictures of an index, by numpy alone.
 
 Naive program: for each query the k largest of rows @ query, equal ones in the order of the index. Rows are stored in
-float16 and compared in float32, a block at a time, as `serving/file_gallery.py` does with torch; the two agree but for
-rounding.
+float16. A product in float32, a block at a time, proposes a few rows more than k, whose cosines are then measured
+exactly (`exact_cosines.py`); where more than a few lie too near the k-th best to tell, all products are made in
+float64, where they are exact. So cosines and order are those of `serving/file_gallery.py`, bit for bit, on any machine.
 
 Memory: one block of rows in float32, its products with a block of queries, and k numbers for each query, whatever the
 size of the index.
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .entries import Hit
+from .exact_cosines import SPARE, exact_cosines, on_grid, ranked, reach, settled
 from .index_file import Contents
 from .mistake import Mistake
 
@@ -34,7 +36,7 @@ def nearest(contents: Contents, rows: np.ndarray, k: int, label: str | None = No
     some = None if label is None else numbers_of(contents, label)
     found = []
     for start in range(0, len(rows), QUERIES):
-        found += best_of(contents.rows, rows[start : start + QUERIES].astype(np.float32), k, some)
+        found += best_of(contents.rows, on_grid(rows[start : start + QUERIES]), k, some)
     return [
         [Hit(contents.entry(int(number)), min(float(value), 1.0)) for value, number in zip(*best, strict=True)]
         for best in found
@@ -44,18 +46,41 @@ def nearest(contents: Contents, rows: np.ndarray, k: int, label: str | None = No
 def best_of(
     stored: np.ndarray, queries: np.ndarray, k: int, some: np.ndarray | None
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return similarities and row numbers of the k best rows for each query; of some rows, if they are given."""
-    count, dim = len(stored) if some is None else len(some), stored.shape[1]
-    block = max(1, min(count, BLOCK_NUMBERS // dim))
-    buffer = np.empty((block, dim), np.float32)
-    best = [(np.empty(0, np.float32), np.empty(0, np.int64)) for _ in queries]
+    """Return cosines and row numbers of the k best rows for each query on the grid; of some rows, if they are given."""
+    count = len(stored) if some is None else len(some)
+    few = k + SPARE < count
+    proposed = largest(stored, queries if few else queries.astype(np.float64), k + SPARE if few else k, some)
+    if not few:
+        return proposed
+    found = []
+    for query, near, (values, numbers) in zip(queries, reach(queries), proposed, strict=True):
+        if settled(values[None], k, near)[0]:
+            found.append(ranked(exact_cosines(stored[numbers], query), numbers, k))
+        else:
+            found += largest(stored, query[None].astype(np.float64), k, some)
+    return found
+
+
+def largest(
+    stored: np.ndarray, queries: np.ndarray, k: int, some: np.ndarray | None
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the k largest products and their rows for each query, in the queries' precision: float64 is exact."""
+    count, dim, dtype = len(stored) if some is None else len(some), stored.shape[1], queries.dtype
+    block = max(1, min(count, BLOCK_NUMBERS // dim * np.dtype(np.float32).itemsize // dtype.itemsize))
+    buffer = np.empty((block, dim), dtype)
+    best = [(np.empty(0, dtype), np.empty(0, np.int64)) for _ in queries]
     for start in range(0, count, block):
         numbers = np.arange(start, min(start + block, count)) if some is None else some[start : start + block]
         part = buffer[: len(numbers)]
         part[:] = stored[start : start + len(numbers)] if some is None else stored[numbers]
-        products = queries @ part.T  # (queries, block)
-        best = [merged(*kept, values, numbers, k) for kept, values in zip(best, products, strict=True)]
+        values = products(queries, part)  # (queries, block)
+        best = [merged(*kept, these, numbers, k) for kept, these in zip(best, values, strict=True)]
     return best
+
+
+def products(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the product of each query with each row."""
+    return queries @ rows.T
 
 
 def merged(

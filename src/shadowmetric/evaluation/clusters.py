@@ -5,7 +5,10 @@ First centres are drawn with probability in proportion to the squared distance f
 k-means++ (Arthur and Vassilvitskii, 2007), but in rounds that double their number: log2(k) passes over the
 rows instead of k. A cluster that loses all its rows starts again at the row that is farthest from its centre.
 
-The same seed gives the same clusters. Another seed gives others: read NMI to two digits, not to four.
+The same seed gives the same clusters, whatever multiplies or adds: rows are those of `ops/exact_rows`, multiples of
+2^-24. Sums of them are exact in float64, means are rounded to multiples of 2^-24 as well, and so x.c - |c|^2 / 2, by
+which a row chooses its centre, is exact. Of equally near centres the first is taken, of equally far rows the first.
+Another seed gives other clusters: read NMI to two digits, not to four.
 
 Shared by the ranks of torch.distributed, each finds the nearest centres of its own part of the rows, which is nearly
 all of the work. What it finds is joined, and everything else follows from that on every rank.
@@ -13,13 +16,13 @@ all of the work. What it finds is joined, and everything else follows from that 
 Memory: the scratch, the centres, and a few numbers for each row.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 
 from shadowmetric.evaluation.sharing import Part
-from shadowmetric.ops.row_lengths import row_lengths_of
+from shadowmetric.ops.exact_rows import GRID, ExactUnitRows
 from shadowmetric.ops.rows import Rows
 from shadowmetric.ops.similarity_blocks import Progress
 from shadowmetric.ops.top_k import Neighbours, top_k
@@ -40,28 +43,41 @@ def k_means(
     shared: every rank of torch.distributed gives the same rows, and gets the same clusters.
     """
     part = Part.of(len(embeddings), shared)
-    rows = _rows_with_a_one(embeddings).made_whole(scratch_bytes)
-    mine = rows if part.alone else _rows_with_a_one(embeddings[part.rows]).made_whole(scratch_bytes)
+    rows = ExactUnitRows(embeddings, tail=1.0).made_whole(scratch_bytes)
+    mine = rows if part.alone else ExactUnitRows(embeddings[part.rows], tail=1.0).made_whole(scratch_bytes)
+    squares = _squares(rows, scratch_bytes)
 
-    def nearest(centres: Tensor) -> Neighbours:
-        return Neighbours(*(part.joined(found) for found in _nearest(mine, centres, scratch_bytes)))
+    def nearest(centres: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the squared distance of each row to its nearest centre, and which one that is."""
+        found = Neighbours(*(part.joined(values) for values in _nearest(mine, centres, scratch_bytes)))
+        return squares - 2 * found.similarity, found.row
 
     centres = _first_centres(rows, min(clusters, len(rows)), seed, nearest)
     cluster = torch.full((len(rows),), -1, dtype=torch.int64, device=embeddings.device)
     for iteration in range(iterations):
-        before, (nearness, cluster) = cluster, nearest(centres)
+        before, (distance, cluster) = cluster, nearest(centres)
         if torch.equal(before, cluster):
             break
-        centres = _means(rows, cluster, nearness, len(centres), scratch_bytes)
+        centres = _means(rows, cluster, distance, len(centres), scratch_bytes)
         if progress is not None:
             progress((iteration + 1) / iterations)
     return cluster
 
 
-def _rows_with_a_one(embeddings: Tensor) -> Rows:
-    length = row_lengths_of(embeddings, torch.float64)
-    tail = (torch.ones_like(length),)
-    return Rows(embeddings, divisor=length.clamp_min(1e-300), tail=tail, dtype=torch.float64)
+def _parts(rows: Rows, scratch_bytes: int) -> Iterator[tuple[slice, Tensor]]:
+    """Yield all rows, some at a time."""
+    some = max(1, scratch_bytes // (32 * rows.width))
+    for start in range(0, len(rows), some):
+        stop = min(start + some, len(rows))
+        yield slice(start, stop), rows.load(start, stop)
+
+
+def _squares(rows: Rows, scratch_bytes: int) -> Tensor:
+    """Return the squared length of each row, exactly: 1 but for what the grid makes of it, 0 for zero rows."""
+    squares = torch.empty(len(rows), dtype=torch.float64, device=rows.source.device)
+    for here, part in _parts(rows, scratch_bytes):
+        squares[here] = part[:, :-1].square().sum(1)
+    return squares
 
 
 def _nearest(rows: Rows, centres: Tensor, scratch_bytes: int) -> Neighbours:
@@ -71,18 +87,18 @@ def _nearest(rows: Rows, centres: Tensor, scratch_bytes: int) -> Neighbours:
     return Neighbours(found.similarity[:, 0], found.row[:, 0])
 
 
-def _first_centres(rows: Rows, clusters: int, seed: int, nearest: Callable[[Tensor], Neighbours]) -> Tensor:
+def _first_centres(rows: Rows, clusters: int, seed: int, nearest: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.randint(len(rows), (1,), generator=generator)
     distance = torch.full((len(rows),), torch.inf, dtype=torch.float64)
     while len(chosen) < clusters:
         newest = chosen[len(chosen) // 2 :]  # a round doubles them, so the newest are the second half
-        nearness = nearest(_some(rows, newest)).similarity.cpu()
-        distance = torch.minimum(distance, (1 - 2 * nearness).clamp_min(0.0))
+        distance = torch.minimum(distance, nearest(_some(rows, newest))[0].cpu())
         wait = torch.empty_like(distance).exponential_(generator=generator)
         urgency = distance / wait  # the largest are a draw without replacement, in proportion to the distance
         urgency[chosen] = -1.0
-        chosen = torch.cat([chosen, urgency.topk(min(len(chosen), clusters - len(chosen))).indices])
+        most_urgent = torch.argsort(urgency, descending=True, stable=True)
+        chosen = torch.cat([chosen, most_urgent[: min(len(chosen), clusters - len(chosen))]])
     return _some(rows, chosen)
 
 
@@ -91,16 +107,14 @@ def _some(rows: Rows, chosen: Tensor) -> Tensor:
     return torch.cat([rows.load(int(row), int(row) + 1)[:, :-1].clone() for row in chosen])
 
 
-def _means(rows: Rows, cluster: Tensor, nearness: Tensor, clusters: int, scratch_bytes: int) -> Tensor:
-    """Return the mean row of each cluster; the farthest rows for clusters without any."""
+def _means(rows: Rows, cluster: Tensor, distance: Tensor, clusters: int, scratch_bytes: int) -> Tensor:
+    """Return the mean row of each cluster, on the grid; the farthest rows for clusters without any."""
     sums = torch.zeros(clusters, rows.width, dtype=torch.float64, device=cluster.device)
-    some = max(1, scratch_bytes // (32 * rows.width))
-    for start in range(0, len(rows), some):
-        stop = min(start + some, len(rows))
-        sums.index_add_(0, cluster[start:stop], rows.load(start, stop))
+    for here, part in _parts(rows, scratch_bytes):
+        sums.index_add_(0, cluster[here], part)
     count = sums[:, -1:]
-    centres = (sums / count.clamp_min(1.0))[:, :-1]
+    centres = (sums / count.clamp_min(1.0))[:, :-1].mul(GRID).round_().div_(GRID)
     empty = (count[:, 0] == 0).nonzero()[:, 0]
     if len(empty):
-        centres[empty] = _some(rows, nearness.topk(len(empty), largest=False).indices)
+        centres[empty] = _some(rows, torch.argsort(distance, descending=True, stable=True)[: len(empty)])
     return centres

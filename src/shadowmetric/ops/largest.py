@@ -51,14 +51,14 @@ def _sort_end(array: "ndarray", k: int) -> None:
 
 
 def largest_places(values: Tensor, k: int) -> Tensor:
-    """Return the columns of the k largest entries of each row, best first, equal entries by ascending column."""
+    """Return the columns of the k largest entries of each row, ascending; of equal entries the first columns."""
     k = min(k, values.shape[1])
     if not _few(k, values.shape[1]):
         return _by_rank(values, k)
     candidates, columns, tied = _grouped(values, k)
     best = candidates.topk(k + 1, dim=1)
     tied = tied | (best.values[:, k - 1] == best.values[:, k])
-    found = _best_first(values, columns.gather(1, best.indices[:, :k]).sort(dim=1).values)
+    found = columns.gather(1, best.indices[:, :k]).sort(dim=1).values
     if tied.any():  # which of the equal entries came in was chance
         found[tied] = _by_rank(values[tied], k)
     return found
@@ -87,13 +87,7 @@ def _by_rank(values: Tensor, k: int) -> Tensor:
     above, level = values > least, values == least
     room = k - above.sum(1, keepdim=True)
     chosen = above | (level & (level.cumsum(1, dtype=torch.int32) <= room))
-    return _best_first(values, chosen.nonzero()[:, 1].view(len(values), k))
-
-
-def _best_first(values: Tensor, columns: Tensor) -> Tensor:
-    """Return ascending columns in descending order of their entries; equal entries stay ascending."""
-    order = torch.argsort(values.gather(1, columns), dim=1, descending=True, stable=True)
-    return columns.gather(1, order)
+    return chosen.nonzero()[:, 1].view(len(values), k)
 
 
 def count_at_least(values: Tensor, least: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
 """The k most similar references of each row, over blocks.
 
 Naive program: (left @ right.T).topk(k). Equal similarities go to the smaller reference number, which
-`torch.topk` alone does not promise.
+`torch.topk` alone does not promise. Which similarities are equal is a matter of the product: make it exact
+(`ops/exact_rows.py`), or measure again what it proposes (`device/exact_cosines.py`).
 
 Memory: the scratch, and k numbers and row numbers for each row.
 """
@@ -32,12 +33,11 @@ def top_k(
     *,
     own: Tensor | None = None,
     scratch_bytes: int = SCRATCH_BYTES,
-    thin: bool = False,
     progress: Progress | None = None,
 ) -> Neighbours:
     """Return the k references with the largest product for each row; k at most the number of references.
 
-    own: for each row a reference that is left out, or -1. thin: quicker for a few rows, see `similarity_blocks`.
+    own: for each row a reference that is left out, or -1.
     """
     k = min(k, len(right))
     device = left.source.device
@@ -52,7 +52,7 @@ def top_k(
         found = largest_places(values, k)
         joined = torch.cat([similarity[top:bottom], values.gather(1, found)], 1)
         numbers = torch.cat([index[top:bottom], found + first], 1)
-        best = torch.argsort(joined, dim=1, descending=True, stable=True)[:, :k]  # earlier blocks come first
+        best = torch.argsort(joined, dim=1, descending=True, stable=True)[:, :k]  # smaller numbers stay in front
         similarity[top:bottom], index[top:bottom] = joined.gather(1, best), numbers.gather(1, best)
     return Neighbours(similarity, index)
 

@@ -3,9 +3,11 @@
     hnsw   a graph of neighbours that a search walks along; quickest to search, slow to build, large
     ivf    rows in groups around centres, of which a search looks at the nearest few; quick to build
 
-Rows are kept in float16, so the cosines are those of exact search. How far a search looks is set when the index is
-built: it is doubled until TARGET of the exact ten nearest are found (or others as near), for rows of the index moved a
-little; the share that was reached is kept with the index and shown.
+Rows are kept in float16. Faiss only proposes rows, a few more than are asked for; their cosines, and their order, are
+those of exact search (`device/exact_cosines.py`). Which rows are proposed may differ between machines, since faiss
+rounds as the processor does. How far a search looks is set when the index is built: it is doubled until TARGET of the
+exact ten nearest are found (or others as near), for rows of the index moved a little; the share that was reached is
+kept with the index and shown.
 
 Memory: all rows once more, in memory and not mapped. Time to build: minutes for a million rows.
 """
@@ -17,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from shadowmetric.device.exact_cosines import exact_cosines, on_grid
 from shadowmetric.mistakes import Mistake
 from shadowmetric.ops.rows import Rows
 from shadowmetric.ops.top_k import top_k
@@ -82,9 +85,10 @@ def centres_for(rows: int) -> int:
 
 def tuned(index: Any, kind: str, rows: np.ndarray) -> float:
     """Let a search look further until it finds enough; return the share that it finds."""
-    queries = moved(sample(rows, SAMPLE))
+    queries = on_grid(moved(sample(rows, SAMPLE)))
     k = min(NEAREST, len(rows))
-    exact = top_k(Rows(torch.from_numpy(queries)), Rows(torch.from_numpy(np.asarray(rows))), k).similarity.numpy()
+    left, right = torch.from_numpy(queries).double(), torch.from_numpy(np.asarray(rows, np.float16))
+    least = top_k(Rows(left), Rows(right, dtype=left.dtype), k).similarity[:, -1].numpy() - ROUNDING
     most = index.nlist if kind == "ivf" else 1024
     looked_at = 1 if kind == "ivf" else 16
     while True:
@@ -92,15 +96,16 @@ def tuned(index: Any, kind: str, rows: np.ndarray) -> float:
             index.nprobe = min(looked_at, most)
         else:
             index.hnsw.efSearch = looked_at
-        found = index.search(queries, k)[0]
-        reached = float((found >= exact[:, -1:] - ROUNDING).mean())
+        found = zip(queries, index.search(queries, k)[1], least, strict=True)
+        near = sum((exact_cosines(rows[number[number >= 0]], query) >= bar).sum() for query, number, bar in found)
+        reached = float(near / (k * len(queries)))
         if reached >= TARGET or looked_at >= most:
             return reached
         looked_at *= 2
 
 
-def searched(index: Any, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return cosines and row numbers, (queries, k); whoever asks for more than it was tuned for makes it look further.
+def searched(index: Any, rows: np.ndarray, k: int) -> np.ndarray:
+    """Return proposed row numbers, (queries, k); whoever asks for more than it was tuned for makes it look further.
 
     A row number is -1 where nothing was found.
     """
@@ -110,7 +115,7 @@ def searched(index: Any, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarr
     else:
         further = faiss.SearchParametersIVF(nprobe=min(index.nlist, index.nprobe * -(-k // NEAREST)))
     search = getattr(index, "search_numpy", index.search)  # its own, where pytorch-metric-learning has put another
-    return search(np.ascontiguousarray(rows, np.float32), k, params=further)
+    return search(np.ascontiguousarray(rows, np.float32), k, params=further)[1]
 
 
 def kind_of(words: str) -> str | None:

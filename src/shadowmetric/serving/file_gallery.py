@@ -1,8 +1,10 @@
 """A gallery in one file, mapped into memory and searched by the one block loop; or by faiss, if it was asked to be.
 
-Exact search makes the product of the queries with every row, a block at a time (`ops/top_k.py`): rows are stored in
-float16 and compared in float32. A class is searched exactly even in an approximate index: it is small, and faiss would
-have to throw most of what it finds away.
+Exact search makes the product of the queries with every row, a block at a time (`ops/top_k.py`). Rows are stored in
+float16. The product in float32, or faiss, proposes a few rows more than are asked for; their cosines are measured
+exactly (`device/exact_cosines.py`), and so are all where more than a few lie too near the k-th best to tell. So what
+exact search finds is ordered by cosine, then by row, the same on any machine. A class is searched exactly even in an
+approximate index: it is small, and faiss would have to throw most of what it finds away.
 
 Memory: the scratch, and the pages of the file, which the system takes back when it needs them; once a picture is asked
 for by its key, about 150 bytes a picture.
@@ -16,6 +18,7 @@ import numpy as np
 import torch
 
 from shadowmetric.device.entries import About, Entry, Hit, key_of
+from shadowmetric.device.exact_cosines import SPARE, exact_cosines, on_grid, ranked, reach, settled
 from shadowmetric.device.index_file import read_index
 from shadowmetric.device.search import numbers_of
 from shadowmetric.device.search import unknown_class as unknown_class
@@ -23,6 +26,8 @@ from shadowmetric.mistakes import Mistake
 from shadowmetric.ops.rows import Rows
 from shadowmetric.ops.top_k import top_k
 from shadowmetric.serving.own_copy import own_copy
+
+FEW = 16  # times as many rows as are proposed: then proposing pays
 
 
 class FileGallery:
@@ -54,32 +59,50 @@ class FileGallery:
         k = min(k, max(1, len(self)))  # faiss makes room for all that is asked for
         similarity, number = self.found(rows, k, None if label is None else numbers_of(self.contents, label))
         return [
-            [
-                Hit(self.contents.entry(place), min(value, 1.0))
-                for value, place in zip(*found, strict=True)
-                if place >= 0
-            ]
+            [Hit(self.contents.entry(place), min(value, 1.0)) for value, place in zip(*found, strict=True)]
             for found in zip(similarity.tolist(), number.tolist(), strict=True)
         ]
 
     def found(self, rows: np.ndarray, k: int, some: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Return cosines and row numbers, (queries, k); approximate ones only if there are enough of them."""
-        if some is None and self.faiss is not None:
+        if some is None and self.faiss is not None and len(self):
             from shadowmetric.serving.approximate import searched
 
-            similarity, number = searched(self.faiss, rows, k)
-            if (number >= 0).all():
-                return similarity, number
+            number = searched(self.faiss, rows, min(k + SPARE, len(self)))
+            if (number >= 0).sum(1).min(initial=k) >= k:
+                return self.measured(on_grid(rows), number, k)
         return self.exact(rows, k, some)
 
     def exact(self, rows: np.ndarray, k: int, some: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return cosines and row numbers, (queries, k), of the most similar rows, or of the most similar of some."""
-        if not len(self if some is None else some):
-            return np.empty((len(rows), 0), np.float32), np.empty((len(rows), 0), np.int64)
+        count = len(self if some is None else some)
+        queries, k = on_grid(rows), min(k, count)
+        if not count:
+            return np.empty((len(rows), 0)), np.empty((len(rows), 0), np.int64)
+        if FEW * (k + SPARE) > count:
+            return self.largest(queries.astype(np.float64), k, some)
+        products, number = self.largest(queries, k + SPARE, some)
+        similarity, number = self.measured(queries, number, k)
+        doubtful = np.flatnonzero(~settled(products, k, reach(queries)))
+        if len(doubtful):
+            similarity[doubtful], number[doubtful] = self.largest(queries[doubtful].astype(np.float64), k, some)
+        return similarity, number
+
+    def largest(self, queries: np.ndarray, k: int, some: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k largest products and their rows, in the queries' precision: float64 is exact."""
         order = None if some is None else torch.from_numpy(some)
-        found = top_k(Rows(torch.from_numpy(rows)), Rows(self.tensor, order=order), k, thin=True)
+        left = Rows(torch.from_numpy(queries))
+        found = top_k(left, Rows(self.tensor, order=order, dtype=left.dtype), k)
         number = found.row if order is None else order[found.row]
         return found.similarity.numpy(), number.numpy()
+
+    def measured(self, queries: np.ndarray, number: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return exact cosines and row numbers of the k best of the proposed rows; those below 0 are none."""
+        similarity, best = np.empty((len(queries), k)), np.empty((len(queries), k), np.int64)
+        for place, (query, proposed) in enumerate(zip(queries, number, strict=True)):
+            proposed = proposed[proposed >= 0]
+            similarity[place], best[place] = ranked(exact_cosines(self.contents.rows[proposed], query), proposed, k)
+        return similarity, best
 
     @functools.cached_property
     def tensor(self) -> torch.Tensor:

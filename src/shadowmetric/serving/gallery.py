@@ -35,7 +35,8 @@ class Gallery(Protocol):
     def nearest(self, rows: np.ndarray, k: int, label: str | None = None) -> list[list[Hit]]:
         """Return for each row, (queries, dim) float32 of length 1, its k most similar pictures, best first.
 
-        label: search among the pictures of this class alone. Equally similar ones are ordered by path in files.
+        label: search among the pictures of this class alone. Similarities are exact cosines of the rows on a grid
+        (`device/exact_cosines.py`), the same wherever the rows are; equally similar pictures are ordered by path.
         """
         ...
 

@@ -5,10 +5,11 @@
 The column is a vector(dim) where pgvector is older than 0.7. Which model made the rows stands as JSON in the table's
 comment, so that both are dropped together. Paths and classes are kept as `store_address.to_stored` has them.
 
-Search looks at every row, and compares in float32 what is stored in float16, as files do, equally similar pictures by
-path. With ?index=hnsw it asks pgvector's index, but not for a class: that would find too few.
+Search looks at every row. With ?index=hnsw it asks pgvector's index, but not for a class: that would find too few.
+Either way the server proposes rows by its product in float32, and what it proposes is measured again (`proposed.py`),
+so that cosines and order are those of files.
 
-Memory: the hits, and a few connections.
+Memory: the proposed rows, and a few connections.
 """
 
 import json
@@ -20,11 +21,13 @@ from typing import TYPE_CHECKING, Any, LiteralString
 import numpy as np
 
 from shadowmetric.device.entries import About, Entry, Hit, about_from, key_of
+from shadowmetric.device.exact_cosines import SPARE, reach
 from shadowmetric.device.search import unknown_class
 from shadowmetric.mistakes import Mistake, Stopped
 from shadowmetric.serving.embedding import Embedded
 from shadowmetric.serving.file_gallery import check_rows
 from shadowmetric.serving.postgres_connections import Connections
+from shadowmetric.serving.proposed import Proposed, no_reach, searched
 from shadowmetric.serving.store import Known
 from shadowmetric.serving.store_address import PostgresPlace, from_stored, postgres_place, to_stored
 
@@ -41,11 +44,11 @@ SELECT obj_description(to_regclass(%s), 'pg_class'), (SELECT atttypid::regtype::
        WHERE attrelid = to_regclass(%s) AND attname = 'row' AND NOT attisdropped)
 WHERE to_regclass(%s) IS NOT NULL"""
 EXACT = """
-SELECT path, label, -("row"::vector <#> %(query)s::vector) FROM {table} WHERE {some}
-ORDER BY ("row"::vector <#> %(query)s::vector) + 0, path COLLATE "C" LIMIT %(k)s"""
+SELECT path, label, "row"::text, -("row"::vector <#> %(query)s::vector) FROM {table} WHERE {some}
+ORDER BY ("row"::vector <#> %(query)s::vector) + 0, path COLLATE "C" LIMIT %(limit)s"""
 APPROXIMATE = """
-SELECT path, label, -("row"::vector <#> %(query)s::vector) FROM {table}
-ORDER BY "row" <#> %(query)s::{kind} LIMIT %(k)s"""
+SELECT path, label, "row"::text, -("row"::vector <#> %(query)s::vector) FROM {table}
+ORDER BY "row" <#> %(query)s::{kind} LIMIT %(limit)s"""
 PUT = """
 INSERT INTO {table} (key, path, label, digest, "row")
 SELECT k, p, l, d, r::vector
@@ -168,25 +171,32 @@ class PostgresGallery:
         check_rows(rows, self.about.dim, k)
         if label is not None and not self.ask("SELECT 1 FROM {table} WHERE label = %s LIMIT 1", to_stored(label)):
             raise unknown_class(label, list(self.classes()))
-        return self.connections.run(lambda connection: [self.search(connection, row, k, label) for row in rows])
+        exact = self.place.index is None or label is not None or k + SPARE > MOST_LOOKED_AT
+        search = self.exact if exact else self.approximate
 
-    def search(self, connection: "Connection", row: np.ndarray, k: int, label: str | None) -> list[Hit]:
-        """Search with one row."""
+        def ask(queries: np.ndarray, limit: int) -> list[list[Proposed]]:
+            values = [{"query": text_of(query), "limit": limit} for query in queries]
+            return self.connections.run(lambda connection: [search(connection, one, label) for one in values])
+
+        return searched(rows, k, reach if exact else no_reach, ask)
+
+    def exact(self, connection: "Connection", values: dict[str, Any], label: str | None) -> list[Proposed]:
+        """Search with one query among all rows, or those of a class."""
         from psycopg import sql
 
-        values = {"query": text_of(row), "k": k}
-        if self.place.index is None or label is not None or k > MOST_LOOKED_AT:
-            some = sql.SQL("true" if label is None else "label = %(label)s")
-            lines = self.answer(
-                connection, EXACT, values | ({} if label is None else {"label": to_stored(label)}), {"some": some}
-            )
-        else:
-            with connection.transaction():
-                looked_at = str(min(max(2 * k, 100), MOST_LOOKED_AT))
-                connection.execute("SELECT set_config('hnsw.ef_search', %s, true)", (looked_at,))
-                lines = self.answer(connection, APPROXIMATE, values, {"kind": sql.Identifier(self.kind)})
-        hits = [Hit(entry_of(path, label), min(float(similarity), 1.0)) for path, label, similarity in lines]
-        return sorted(hits, key=lambda hit: (-hit.similarity, hit.entry.path))
+        some = sql.SQL("true" if label is None else "label = %(label)s")
+        named = {} if label is None else {"label": to_stored(label)}
+        return [proposed(*line) for line in self.answer(connection, EXACT, values | named, {"some": some})]
+
+    def approximate(self, connection: "Connection", values: dict[str, Any], _: str | None) -> list[Proposed]:
+        """Search with one query in pgvector's index."""
+        from psycopg import sql
+
+        looked_at = str(min(max(2 * values["limit"], 100), MOST_LOOKED_AT))
+        with connection.transaction():
+            connection.execute("SELECT set_config('hnsw.ef_search', %s, true)", (looked_at,))
+            lines = self.answer(connection, APPROXIMATE, values, {"kind": sql.Identifier(self.kind)})
+        return [proposed(*line) for line in lines]
 
     def entry(self, key: str) -> Entry | None:
         """Return the picture with this key, if there is one."""
@@ -242,6 +252,11 @@ class PostgresGallery:
     def close(self) -> None:
         """Give back the connections."""
         self.connections.close()
+
+
+def proposed(path: str, label: str | None, row: str, product: float) -> Proposed:
+    """Return a line that was found."""
+    return Proposed(entry_of(path, label), row_of(row), float(product))
 
 
 def entry_of(path: str, label: str | None) -> Entry:

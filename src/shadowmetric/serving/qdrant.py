@@ -6,7 +6,8 @@ the one point of a second collection, NAME--about, where the server is too old f
 classes are kept as `store_address.to_stored` has them. Points that others put beside ours are counted, but never found,
 changed or removed: a point is ours if its id is the key of its path.
 
-Search looks at every row, as files do; with ?index=hnsw it asks the index that a server makes of itself.
+Search looks at every row, as files do; with ?index=hnsw it asks the index that a server makes of itself. Either way the
+server proposes, and what it proposes is measured again (`proposed.py`), so that cosines and order are those of files.
 
 Local mode is for trying things out: one process at a time, all rows in memory, a transaction a point.
 
@@ -26,19 +27,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from shadowmetric.device.entries import About, Entry, Hit, about_from
+from shadowmetric.device.exact_cosines import reach
 from shadowmetric.device.search import unknown_class
 from shadowmetric.mistakes import Mistake, Stopped
 from shadowmetric.serving.embedding import Embedded
 from shadowmetric.serving.file_gallery import check_rows
+from shadowmetric.serving.proposed import Proposed, no_reach, reach_of_halves, searched
 from shadowmetric.serving.qdrant_opening import missing, opened
 from shadowmetric.serving.qdrant_points import (
-    best_first,
     chosen,
     digest_of,
     entry_of,
     id_of,
     matching,
     payload_of,
+    proposed,
     rounded,
 )
 from shadowmetric.serving.store import Known
@@ -194,16 +197,15 @@ class QdrantGallery:
             raise unknown_class(str(label), list(self.classes()))
         exact = self.place.index is None and self.place.folder is None  # local mode always is
         params = models.SearchParams(exact=True) if exact else None
-        limit = k
-        while len(rows):
-            what = {"filter": some, "params": params, "limit": limit, "with_payload": ["path", "label"]}
-            requests = [models.QueryRequest(query=row, **what) for row in rows.tolist()]
-            answers = self.ask(lambda client, asked=requests: client.query_batch_points(self.name, asked))
-            hits = [best_first(answer.points)[:k] for answer in answers]
-            if all(len(h) == k or len(a.points) < limit for h, a in zip(hits, answers, strict=True)):
-                return hits
-            limit *= 4  # points of others take the places of ours
-        return []
+        what = {"filter": some, "params": params, "with_payload": ["path", "label"], "with_vector": True}
+
+        def ask(queries: np.ndarray, limit: int) -> list[list[Proposed]]:
+            requests = [models.QueryRequest(query=row, limit=limit, **what) for row in queries.tolist()]
+            answers = self.ask(lambda client: client.query_batch_points(self.name, requests))
+            return [[proposed(point) for point in answer.points] for answer in answers]
+
+        reach_of = reach if self.place.folder is not None else reach_of_halves
+        return searched(rows, k, reach_of if self.place.index is None else no_reach, ask)
 
     def points(self, keys: list[str], **what: bool) -> "list[models.Record]":
         """Return the points of keys that are there."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shadowmetric.device.entries import Entry, Hit, key_of
+from shadowmetric.device.entries import Entry, key_of
+from shadowmetric.serving.proposed import Proposed
 from shadowmetric.serving.store_address import from_stored, to_stored
 
 if TYPE_CHECKING:
@@ -32,11 +33,9 @@ def chosen(keys: list[str]) -> "models.PointIdsList":
     return models.PointIdsList(points=[str(uuid.UUID(key)) for key in keys])
 
 
-def best_first(points: "list[models.ScoredPoint]") -> list[Hit]:
-    """Return hits, those that are equally similar by path."""
-    found = [(entry_of(point), min(float(point.score), 1.0)) for point in points]
-    hits = [Hit(entry, similarity) for entry, similarity in found if entry]
-    return sorted(hits, key=lambda hit: (-hit.similarity, hit.entry.path))
+def proposed(point: "models.ScoredPoint") -> Proposed:
+    """Return a point that was found."""
+    return Proposed(entry_of(point), point.vector, float(point.score))  # pyright: ignore[reportArgumentType]
 
 
 def entry_of(point: "models.Record | models.ScoredPoint") -> Entry | None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from shadowmetric.device.exact_cosines import cosine
 from shadowmetric.device.pictures import open_picture
 from shadowmetric.mistakes import Mistake
 from shadowmetric.serving.model import Model
@@ -13,7 +14,7 @@ def cosine_of(model: Model, first: Path, second: Path) -> float:
     """Return the cosine of the embeddings of two pictures."""
     shape = model.about.shape
     rows = model.embed(np.stack([shape.square(open_picture(path), str(path)) for path in (first, second)]))
-    return float(np.clip(rows[0] @ rows[1], -1, 1))  # rounding makes it longer than 1
+    return cosine(rows[0], rows[1])
 
 
 def check_rate(rate: float) -> None:
