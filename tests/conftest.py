@@ -5,6 +5,7 @@ the processes that it starts.
 """
 
 import os
+import signal
 
 import pytest
 import torch
@@ -32,3 +33,14 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def interruptible():
+    """Let processes that are started here hear Ctrl-C: a job in the background ignores it, and so would they.
+
+    A handler of ours becomes the default one when another program starts; "ignored" would stay.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
