@@ -2,9 +2,14 @@
 
 `make test` runs a process a core: each then computes with one thread, as the processes of a comparison do, and so do
 the processes that it starts.
+
+Commands heed variables of whoever calls them: how wide a terminal is, and whether it has colours. All tests, and the
+processes that they start, see the same ones, unless they say otherwise themselves. Servers that tests start are on
+this machine, where no proxy would find them.
 """
 
 import os
+import signal
 
 import pytest
 import torch
@@ -23,6 +28,10 @@ settings.load_profile("shadowmetric")
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"
+for name in ("COLORTERM", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(name, None)
+os.environ["COLUMNS"] = "80"  # what a file has
+os.environ["NO_PROXY"] = os.environ["no_proxy"] = "localhost,127.0.0.1"
 
 
 @pytest.fixture
@@ -32,3 +41,14 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def interruptible():
+    """Let processes that are started here hear Ctrl-C: a job in the background ignores it, and so would they.
+
+    A handler of ours becomes the default one when another program starts; "ignored" would stay.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

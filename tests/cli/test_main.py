@@ -33,6 +33,7 @@ main(["verify", "run", "a.png", "b.png"])
         "try: time.sleep(60)\n            except KeyboardInterrupt: raise ValueError('half loaded') from None",
     ],
 )
+@pytest.mark.usefixtures("interruptible")
 def test_an_early_interrupt_is_one_line(how):
     words = [sys.executable, "-c", SLOW.format(how=how)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
