@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from shadowmetric.integrations.pml_version import unknown_pml
 from shadowmetric.losses.mined import MINERS
 from shadowmetric.mistakes import Mistake
 from shadowmetric.types import Miner
@@ -63,6 +64,8 @@ class PMLLoss(nn.Module):
 
 def pml_class(name: str) -> type[nn.Module]:
     """Return the class of a loss that is named `pml:NAME`."""
+    if wrong := unknown_pml():
+        raise Mistake(wrong)
     try:
         from pytorch_metric_learning import losses
     except ImportError:

@@ -17,6 +17,11 @@ so that only anchors learn; ours lets positives and negatives of the batch itsel
 from collections.abc import Sequence
 from typing import Any
 
+from shadowmetric.integrations.pml_version import unknown_pml
+
+if wrong := unknown_pml():  # before a name that another version may lack
+    raise ImportError(wrong)
+
 from pytorch_metric_learning.losses import BaseMetricLossFunction, CrossBatchMemory, SelfSupervisedLoss
 from pytorch_metric_learning.miners import BaseMiner
 from pytorch_metric_learning.reducers import BaseReducer, DoNothingReducer
