@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.mining.nearest import Partners, Search, alive
+from shadowmetric.ops.row_lengths import square_root
 from shadowmetric.ops.runs import exclude
 from shadowmetric.ops.similarity_blocks import whole_row_blocks
 from shadowmetric.types import Triplets
@@ -24,7 +25,7 @@ def upper_end(floor: Tensor, margin: float, unit: str) -> Tensor:
         return floor + margin
     if unit == "gap":
         return floor + 2 * margin
-    return (floor.sqrt() + margin).square()
+    return (square_root(floor) + margin).square()
 
 
 def window_triplets(

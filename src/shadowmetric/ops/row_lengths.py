@@ -2,8 +2,9 @@
 
     |row| = sqrt(sum of row[i]^2)          in float64, added in a fixed order: halves of the row onto one another
 
-A norm of a library adds in the order that its processor likes, and so rounds as it likes. Only additions of whole
-tensors are used here, which IEEE 754 rounds in one way. float32 and half rows can't overflow or vanish when squared
+A norm of a library adds in the order that its processor likes, and so rounds as it likes; torch's root on a CPU is
+MKL's, whose last digit is free too. Additions of whole tensors are used here, and numpy's root, which IEEE 754 rounds
+in one way. float32 and half rows can't overflow or vanish when squared
 in float64; rows of float64 are brought near 1 by a power of two first, so that a row's scale never matters.
 
 Memory: a few numbers per row, and copies of a few rows at a time.
@@ -11,6 +12,7 @@ Memory: a few numbers per row, and copies of a few rows at a time.
 
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -27,7 +29,7 @@ def row_lengths_of(source: Tensor, dtype: torch.dtype = torch.float64) -> Tensor
     some = max(1, SQUARED_AT_ONCE // source.shape[1])
     for part, length in zip(source.split(some), lengths.split(some), strict=True):
         rows, exponent = _near_one(part)
-        torch.sqrt(sum_in_order(rows.square_()), out=length)
+        length.copy_(square_root(sum_in_order(rows.square_())))
         if exponent is not None:
             length.mul_(power_of_two(exponent[:, 0]))
     return lengths.to(dtype)
@@ -37,6 +39,13 @@ def scaled_rows(source: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
     """Return some rows in float64 and their lengths; those of float64 brought near 1, both alike."""
     rows, exponent = _near_one(source)
     return rows, length if exponent is None else length * power_of_two(-exponent[:, 0])
+
+
+def square_root(squares: Tensor) -> Tensor:
+    """Return the root of each number, rounded correctly."""
+    if squares.device.type != "cpu":
+        return squares.sqrt()
+    return torch.from_numpy(numpy.sqrt(squares.numpy()))
 
 
 def sum_in_order(values: Tensor) -> Tensor:
