@@ -26,8 +26,8 @@ from shadowmetric.ops.rows import Rows
 
 GRID = 2.0**24
 FINE = 2.0**22  # times finer than the grid: products of both parts then have at most 53 digits up to 2^16 columns
-MADE_AT_ONCE = 2**16  # numbers; they stay in the second-level cache
-GATHERED_AT_ONCE = 2**16  # numbers of each side
+MADE_AT_ONCE = 2**15  # numbers; they stay in the second-level cache
+GATHERED_AT_ONCE = 2**15  # numbers of each side
 
 
 class GridRows:
@@ -80,17 +80,23 @@ class GridRows:
 def pair_dots_of(left: GridRows, right: GridRows, row: Tensor, other: Tensor) -> Tensor:
     """Return dot(left[row], right[other]) of each pair, exactly: (pairs,) float64."""
     dots = torch.empty(len(row), dtype=torch.float64, device=left.first.device)
-    some = max(1, GATHERED_AT_ONCE // left.dim)
+    some = max(1, min(len(row), GATHERED_AT_ONCE // left.dim))
+    buffers = [dots.new_empty(some, left.dim) for _ in range(4 if left.finer else 2)]  # fresh ones cost page faults
     for start in range(0, len(row), some):
-        a, x = row[start : start + some], other[start : start + some]
-        first, other_first = left.first[a].double(), right.first[x].double()
-        if left.second is None or right.second is None:
-            torch.sum(first.mul_(other_first), 1, out=dots[start : start + some])
+        chosen = row[start : start + some], other[start : start + some]
+        parts = [side.first.index_select(0, rows) for side, rows in zip((left, right), chosen, strict=True)]
+        for side, rows in zip((left, right), chosen, strict=True):
+            if side.second is not None:
+                parts.append(side.second.index_select(0, rows))
+        first, other_first, *seconds = (
+            buffer[: len(part)].copy_(part) for buffer, part in zip(buffers, parts, strict=True)
+        )
+        out = dots[start : start + some]
+        if seconds:
+            cross = seconds[0].mul_(other_first).addcmul_(first, seconds[1])
+            torch.sum(first.mul_(other_first), 1, out=out).add_(cross.sum(1))
         else:
-            second, other_second = left.second[a].double(), right.second[x].double()
-            cross = torch.mul(first, other_second).addcmul_(second, other_first)
-            torch.sum(first.mul_(other_first), 1, out=dots[start : start + some])
-            dots[start : start + some] += cross.sum(1)
+            torch.sum(first.mul_(other_first), 1, out=out)
     return dots
 
 
@@ -113,6 +119,7 @@ class GridSide(Rows):
         self.width = grid.dim * (2 if grid.finer else 1)
         self.buffer = self.buffer.new_empty(0, self.width)
         self.unchanged = self.as_it_is = False
+        self.temporaries = 2.0 if grid.finer else 0.0
         self.whole = None
         if len(self) * self.width * self.dtype.itemsize <= whole_bytes:
             self.whole = self.load(0, len(self))

@@ -32,7 +32,8 @@ WORTH_PROPOSING = 768**2  # entries of the product: below, float64 is as fast
 UNIT_ROUNDOFF = 2.0**-24
 OFFSET = 2.125  # squared distance = OFFSET - 2 cos - 1/8: positive however the product was rounded
 SUMMED_AT_ONCE = 128  # products of a pair of rows
-CANDIDATES = 12  # for each floor, on average; with more of them exact arithmetic throughout is faster
+CANDIDATES = 16  # for each floor, on average, and more of many columns; beyond that, exact arithmetic is faster
+WAITING_BYTES = 64  # of a candidate until it is measured, and meanwhile
 
 
 class _TooClose(Exception):
@@ -58,7 +59,8 @@ def proposed_nearest(
         return None
     if torch.get_float32_matmul_precision() != "highest":  # the product may then have 11 or 8 digits
         return None
-    proposals = _Proposals(floors, _error(left, right))
+    proposals = _Proposals(floors, (left, right), (order, other_order), scratch_bytes // 6)
+    scratch_bytes -= scratch_bytes // 6
     whole_bytes = scratch_bytes // 7
     rows = Rows(left.first, order=order).made_whole(whole_bytes)
     columns = rows if symmetric else Rows(right.first, order=other_order).made_whole(whole_bytes)
@@ -70,7 +72,7 @@ def proposed_nearest(
             proposals.meet(block, symmetric=symmetric)
     except _TooClose:
         return None
-    return proposals.decide(left, right, order, other_order)
+    return proposals.answers()
 
 
 def _error(left: GridRows, right: GridRows) -> float:
@@ -86,6 +88,7 @@ class _ProposedRows(Rows):
     def __init__(self, source: Tensor, order: Tensor | None):
         super().__init__(source, order=order)
         self.more = torch.empty(0, device=source.device)
+        self.temporaries = 1.0 if self.width > SUMMED_AT_ONCE else 0.0
 
     def multiply(self, rows: Tensor, other: Rows, columns: Tensor, top: int, first: int, out: Tensor) -> None:
         """Write OFFSET - 2 rows . columns into `out`: sums of few products each, so that they round less."""
@@ -106,17 +109,27 @@ class _Proposals:
     and those below it lie beyond every limit. So one comparison with the limit finds the candidates.
     """
 
-    def __init__(self, floors: Sequence[Tensor], error: float):
-        self.error = error
-        self.exact = torch.cat(list(floors))
-        shifted = self.exact.clamp_min(2 * error - 0.125) + (OFFSET - 2.0)
+    def __init__(
+        self,
+        floors: Sequence[Tensor],
+        grids: tuple[GridRows, GridRows],
+        orders: tuple[Tensor, Tensor],
+        scratch_bytes: int,
+    ):
+        self.grids, self.orders = grids, orders
+        self.error = error = _error(*grids)
+        self.floor = torch.cat(list(floors))
+        shifted = self.floor.clamp_min(2 * error - 0.125) + (OFFSET - 2.0)
         low, high = (self._rounded(shifted, by) for by in (-error, error))
         self.sweep = Sweep(low.view(BITS[low.dtype]).split([len(floor) for floor in floors]))
         self.high = self._moved(high, slice(None))  # what is above it is beyond the floor for certain
         self.best = self._moved(torch.full_like(high, NEVER), slice(None))
         self.limit = self.best - 1
+        self.nearest = torch.full_like(self.floor, NEVER)
+        self.rank = torch.full(self.floor.shape, LAST, dtype=torch.int64, device=self.floor.device)
         self.parts: list[tuple[Tensor, Tensor, Tensor]] = []
-        self.room = CANDIDATES * len(high) + GROUP * GROUP
+        self.waiting, self.most_waiting = 0, max(256, scratch_bytes // WAITING_BYTES)
+        self.left = max(CANDIDATES, len(orders[1]) // 512) * len(high) + GROUP * GROUP
 
     @staticmethod
     def _rounded(values: Tensor, by: float) -> Tensor:
@@ -171,7 +184,7 @@ class _Proposals:
         place, least = place[better], least[better]
         self._lower(place, least, minima)
         reading, group = (minima <= self.limit[place][:, None]).nonzero().unbind(1)
-        self._check_room(len(reading))
+        self._check_count(len(reading))
         place = place[reading]
         members = members_of(entries.narrow(axis, 0, whole), axis, readings(place), group)
         self._keep(place, members, first + group * GROUP)
@@ -189,30 +202,38 @@ class _Proposals:
     def _keep(self, place: Tensor, distances: Tensor, first: int | Tensor) -> None:
         """Keep the candidates among some distances, whose columns begin at `first`."""
         reading, member = (distances <= self.limit[place][:, None]).nonzero().unbind(1)
-        self._check_room(len(reading))
+        self._check_count(len(reading))
         if len(reading):
-            distance, column = (
-                distances[reading, member],
-                member + (first if isinstance(first, int) else first[reading]),
-            )
-            self.parts.append((place[reading], column, distance))
+            column = member + (first if isinstance(first, int) else first[reading])
+            self.parts.append((place[reading], column, distances[reading, member]))
+            self.waiting += len(reading)
+        if self.waiting > self.most_waiting:
+            self._decide()
 
-    def _check_room(self, more: int) -> None:
-        self.room -= more
-        if self.room < 0:
+    def _check_count(self, more: int) -> None:
+        self.left -= more
+        if self.left < 0:
             raise _TooClose
 
-    def decide(self, left: GridRows, right: GridRows, order: Tensor, other_order: Tensor) -> list[Nearest]:
-        """Return the answers, by the exact distances of the candidates."""
-        nearest = torch.full_like(self.exact, NEVER)
-        ranks = torch.full(nearest.shape, LAST, dtype=torch.int64, device=nearest.device)
+    def _decide(self) -> None:
+        """Measure the waiting candidates exactly, and keep the nearest for each floor."""
+        place, column, distance = (torch.cat(parts) for parts in zip(*self.parts, strict=True))
+        self.parts, self.waiting = [], 0
+        possible = distance <= self.limit[place]
+        place, rank = place[possible], self.orders[1][column[possible]]
+        exact = pair_squared(*self.grids, self.orders[0][self.sweep.line_of(place)], rank)
+        exact = torch.where(exact > self.floor[place], exact, NEVER)
+        before = self.nearest.clone()
+        self.nearest.scatter_reduce_(0, place, exact, "amin")
+        self.rank.masked_fill_(self.nearest < before, LAST)
+        first = exact == self.nearest[place]
+        self.rank.scatter_reduce_(0, place[first], rank[first], "amin")
+        limit = self._moved(self._rounded(self.nearest + (OFFSET - 2.0), self.error), slice(None))
+        torch.minimum(self.limit, limit, out=self.limit)
+
+    def answers(self) -> list[Nearest]:
+        """Return the answer to each floor."""
         if self.parts:
-            place, column, distance = (torch.cat(parts) for parts in zip(*self.parts, strict=True))
-            possible = distance <= self.limit[place]
-            place, rank = place[possible], other_order[column[possible]]
-            exact = pair_squared(left, right, order[self.sweep.line_of(place)], rank)
-            exact = torch.where(exact > self.exact[place], exact, NEVER)
-            nearest.scatter_reduce_(0, place, exact, "amin")
-            first = exact == nearest[place]
-            ranks.scatter_reduce_(0, place[first], rank[first], "amin")
-        return self.sweep.answers(nearest, ranks)
+            self._decide()
+        rank = torch.where(self.nearest < NEVER, self.rank, LAST)
+        return self.sweep.answers(self.nearest, rank)

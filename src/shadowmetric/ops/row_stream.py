@@ -83,8 +83,8 @@ class _Sides:
         """Yield blocks of whole rows, in the type of the terms."""
         stream = self.stream
         kind = "squared" if stream.squared else "cosines" if stream.normalize else "dots"
-        more = 0.0 if self.dtype == torch.float64 else 0.5  # the terms' own type is half as wide
-        temporaries = (stream.temporaries - 1) * (0.5 if more else 1.0) + more + float(self.left.finer)
+        half = self.dtype == torch.float32  # the terms' own type is half as wide as the exact block
+        temporaries = stream.temporaries * 0.5 + 0.5 if half else stream.temporaries
         for block in whole_row_blocks(
             GridSide(self.left, self.order, blocks=kind),
             GridSide(self.right, blocks=kind),

@@ -42,6 +42,7 @@ class Rows:
         self.unchanged = divisor is None and not tail and source.dtype == self.dtype
         self.as_it_is = self.unchanged and order is None
         self.buffer = source.new_empty(0, self.width, dtype=self.dtype)
+        self.temporaries = 0.0  # blocks that `multiply` makes beside its result
 
     def __len__(self) -> int:
         return len(self.source if self.order is None else self.order)

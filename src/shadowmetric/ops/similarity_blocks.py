@@ -53,6 +53,7 @@ def similarity_blocks(
     symmetric product, and every block on the diagonal is square. A block is at most `widths` sides wide,
     or has about `width` columns and as many rows as then fit into the scratch.
     """
+    temporaries += left.temporaries
     side = min(longest_side, square_side(left, scratch_bytes, temporaries))
     height, widest = side, widths * side
     if width is not None:
@@ -95,6 +96,7 @@ def whole_row_blocks(
     progress: Progress | None = None,
 ) -> Iterator[Block]:
     """Yield blocks of whole rows, a multiple of `multiple` at once, for reducers that need all of a row."""
+    temporaries += left.temporaries
     height = even(len(left), whole_rows(len(right), left, scratch_bytes, temporaries))
     height = -(-height // multiple) * multiple
     values = torch.empty(min(height, len(left)), len(right), device=left.source.device, dtype=left.dtype)
