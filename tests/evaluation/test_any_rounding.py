@@ -117,16 +117,16 @@ def test_a_row_as_near_to_another_class_as_to_its_own_scores_zero(distance):
     sets = Sets(rows[:1], labels[:1], rows, labels, None)
     for seed in range(5):
         with random_rounding(seed):
-            assert silhouette(sets, distance=distance, scratch_bytes=3000).tolist() == [0.0]
+            assert silhouette(sets, distance=distance, scratch_bytes=30_000).tolist() == [0.0]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_nearest_are_the_same_for_any_rounding(kind):
-    rows = torch.from_numpy(made_rows(kind, 300, 20, 0)).float()
-    wanted = top_k(ExactUnitRows(rows), ExactUnitRows(rows), 7, own=torch.arange(300))
-    for seed, scratch in ((0, 1), (1, 30_000), (2, 2**25)):
+    rows = torch.from_numpy(made_rows(kind, 90, 20, 0)).float()
+    wanted = top_k(ExactUnitRows(rows), ExactUnitRows(rows), 7, own=torch.arange(90))
+    for seed, scratch in ((0, 1), (1, 30_000)):
         with random_rounding(seed) as rounding:
-            found = top_k(ExactUnitRows(rows), ExactUnitRows(rows), 7, own=torch.arange(300), scratch_bytes=scratch)
+            found = top_k(ExactUnitRows(rows), ExactUnitRows(rows), 7, own=torch.arange(90), scratch_bytes=scratch)
         assert torch.equal(found.row, wanted.row)
         assert torch.equal(found.similarity, wanted.similarity)
-        assert rounding.exact >= 300 * 300
+        assert rounding.exact >= 90 * 90
