@@ -98,6 +98,12 @@ def float_rows(rows: Tensor) -> list[list[float]]:
     return [grid_row(row, normalize=True, fine=False)[0] for row in rows.tolist()]
 
 
+def unit_rows(rows: Tensor) -> list[list[float]]:
+    """Return unit rows with all their digits, for what is summed and not ranked."""
+    lengths = [math.hypot(*row) or 1.0 for row in rows.tolist()]
+    return [[value / length for value in row] for row, length in zip(rows.tolist(), lengths, strict=True)]
+
+
 def grid_dot(a: GridRow, x: GridRow) -> float:
     """a . x: of the first parts, and then of each first with the other's second."""
     (first, second), (other_first, other_second) = a, x
@@ -584,7 +590,7 @@ def silhouette_values(embeddings, labels, *, distance="euclidean") -> list[float
 
     It is 0 for a class of one row and where max(a, b) = 0, and NaN everywhere if there is one class only.
     """
-    rows, labels = float_rows(embeddings), labels.tolist()
+    rows, labels = unit_rows(embeddings), labels.tolist()
     values = []
     for i, row in enumerate(rows):
         by_class = {label: [] for label in labels}
@@ -706,7 +712,7 @@ def collapse(embeddings) -> dict:
 
     Where no variance is above 1e-12 the rows are one point: rank 0, all dimensions dead.
     """
-    rows = float_rows(embeddings)
+    rows = unit_rows(embeddings)
     centred_columns = [[value - mean(column) for value in column] for column in zip(*rows, strict=True)]
     variance = [mean([value**2 for value in column]) for column in centred_columns]
     deviation = [math.sqrt(value) for value in variance]

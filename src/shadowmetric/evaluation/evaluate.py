@@ -68,8 +68,8 @@ def evaluate(
 
     shared: every rank of torch.distributed gives the same, measures its part of it, and gets the same scores.
     Queries, the pairs of verification and the rows of k-means are divided; collapse is small, and rank 0's alone.
-    Silhouette and clusters may differ from those of one process as they do with the scratch, in the last digits;
-    all else is equal. With one process nothing changes, and nothing is sent.
+    Squared and cosine silhouettes may differ from those of one process as they do with the scratch, in the last
+    digits; all else is equal. With one process nothing changes, and nothing is sent.
     """
     choices = Choices(
         tuple(measures), tuple(recall_at), tuple(precision_at), neighbours, silhouette_distance, queries, seed
