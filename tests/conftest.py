@@ -2,6 +2,9 @@
 
 `make test` runs a process a core: each then computes with one thread, as the processes of a comparison do, and so do
 the processes that it starts.
+
+Commands heed variables of whoever calls them: how wide a terminal is, and whether it has colours. All tests, and the
+processes that they start, see the same ones, unless they say otherwise themselves.
 """
 
 import os
@@ -24,6 +27,9 @@ settings.load_profile("shadowmetric")
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"
+for name in ("COLORTERM", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(name, None)
+os.environ["COLUMNS"] = "80"  # what a file has
 
 
 @pytest.fixture
