@@ -19,6 +19,14 @@ import pytest
 
 PASSWORD = "p@ss/w%rd?&:#"  # what addresses have a meaning for
 ELSEWHERE = os.environ.get("SHADOWMETRIC_TEST_POSTGRES")
+TRIES = 5  # ports
+
+
+def free_port() -> int:
+    """Return a port that is free now, which somebody else may take before it is used."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 class Server:
@@ -31,9 +39,6 @@ class Server:
         self.programs = max(Path(found.origin).parent.glob("pginstall*/bin"))
         self.folder = Path(tempfile.mkdtemp(prefix="postgres-"))
         self.user = {"user": "nobody", "extra_groups": []} if os.geteuid() == 0 else {}
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
         word = self.folder / "word"
         word.write_text(PASSWORD)
         if self.user:
@@ -41,7 +46,11 @@ class Server:
                 shutil.chown(place, "nobody")
         data, self.process = self.folder / "data", None
         self.call("initdb", "-U", "postgres", "-A", "scram-sha-256", "--pwfile", word, "-E", "utf8", "-N", "-D", data)
-        self.start()
+        for _ in range(TRIES):
+            self.port = free_port()
+            if self.begun():
+                return
+        raise AssertionError(self.said())
 
     def call(self, program: str, *words: object) -> None:
         made = subprocess.run(
@@ -50,6 +59,11 @@ class Server:
         assert made.returncode == 0, made.stderr
 
     def start(self) -> None:
+        """Start it again where it was."""
+        assert self.begun(), self.said()
+
+    def begun(self) -> bool:
+        """Start it; return whether it answers, or has ended."""
         import psycopg
 
         words = ["-D", "data", "-p", str(self.port), "-h", "127.0.0.1", "-k", "", "-F"]
@@ -59,10 +73,15 @@ class Server:
             )
         while True:
             try:
-                return psycopg.connect(self.address()).close()
+                psycopg.connect(self.address()).close()
+                return True
             except psycopg.OperationalError:
-                assert self.process.poll() is None, (self.folder / "log").read_text()
+                if self.process.poll() is not None:
+                    return False
                 time.sleep(0.05)
+
+    def said(self) -> str:
+        return (self.folder / "log").read_text()
 
     def stop(self) -> None:
         if self.process is not None:

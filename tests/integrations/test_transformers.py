@@ -1,13 +1,13 @@
 """Hugging Face's Trainer trains our embedder: figures rise, logical batches are exact, resumed runs too."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from datasets import Dataset
 from torch import nn
 from transformers import Trainer, TrainingArguments
@@ -200,10 +200,11 @@ def trained_here(folder: Path, ranks: int) -> list[torch.Tensor]:
     return weights(model)
 
 
-def two_ranks(rank: int, folder: str, port: int) -> None:
+def two_ranks(rank: int, folder: str) -> None:
+    """Train as one of two processes, which meet in a file: a port that was free may be taken by now."""
     torch.set_num_threads(1)
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+    dist.init_process_group("gloo", init_method=f"file://{folder}/group", rank=rank, world_size=2)
     torch.save(trained_here(Path(folder) / "two", 2), Path(folder) / f"{rank}.pt")
 
 
@@ -215,7 +216,4 @@ def test_two_processes_train_what_one_does(tmp_path):
 
 
 if __name__ == "__main__":
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        given = (sys.argv[1], free.getsockname()[1])
-    torch.multiprocessing.start_processes(two_ranks, given, nprocs=2, start_method="fork")
+    torch.multiprocessing.start_processes(two_ranks, (sys.argv[1],), nprocs=2, start_method="fork")

@@ -16,6 +16,7 @@ from shadowmetric.training.settings import TrainSettings
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 ACCELERATE = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines", "1"]
 ACCELERATE += ["--num_processes", "2", "--mixed_precision", "no", "--dynamo_backend", "no"]
+ACCELERATE += ["--main_process_port", "0"]  # any: its own 29500 may belong to somebody else
 SETTINGS = TrainSettings(
     loss="soft_triple",
     device="cpu",
