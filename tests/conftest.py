@@ -4,7 +4,8 @@
 the processes that it starts.
 
 Commands heed variables of whoever calls them: how wide a terminal is, and whether it has colours. All tests, and the
-processes that they start, see the same ones, unless they say otherwise themselves.
+processes that they start, see the same ones, unless they say otherwise themselves. Servers that tests start are on
+this machine, where no proxy would find them.
 """
 
 import os
@@ -30,6 +31,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 for name in ("COLORTERM", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
     os.environ.pop(name, None)
 os.environ["COLUMNS"] = "80"  # what a file has
+os.environ["NO_PROXY"] = os.environ["no_proxy"] = "localhost,127.0.0.1"
 
 
 @pytest.fixture
