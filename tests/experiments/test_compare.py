@@ -4,6 +4,7 @@ import csv
 import io
 import math
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -178,7 +179,7 @@ def test_ctrl_c_saves_every_process_and_a_resume_ends_the_same(made, tmp_path):
     assert "Traceback" not in said
     if stopped.returncode != 0:  # it may have been quick enough to finish
         assert stopped.returncode == 130
-        assert said.strip().endswith(f"shadowmetric compare --resume {longer.out}")
+        assert said.strip().endswith(f"shadowmetric compare --resume {shlex.quote(str(longer.out))}")
     compare(longer)
     assert [run.scores()["map_at_r"] for run in longer.finished("shadow").values()] == rows[0].figures["map_at_r"]
 
