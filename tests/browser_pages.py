@@ -1,5 +1,6 @@
 """Pages in a headless browser, for every test that looks at one: what they say, what they ask for."""
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+PATIENCE = 180_000  # milliseconds, for a machine that is busy
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine to open pages with")
 
 
@@ -17,7 +19,12 @@ def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, "--disable-sync"])
+        found = playwright.chromium.launch(
+            executable_path=CHROMIUM,
+            args=[*FLAGS, "--disable-sync"],
+            env=os.environ | {"LC_ALL": "C.UTF-8"},  # else it stores nothing in a temporary folder named with an ä
+            timeout=PATIENCE,
+        )
         yield found
         found.close()
 
@@ -39,6 +46,7 @@ class OpenedPage:
 
     def __init__(self, browser: Any, address: str, **more: Any):
         self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **more})
+        self.context.set_default_timeout(PATIENCE)
         self.page = self.context.new_page()
         self.said, self.asked, self.dialogs = [], [], []
         self.page.on("console", lambda message: self.said.append(message.text))
