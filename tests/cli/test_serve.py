@@ -65,13 +65,13 @@ def test_a_server_says_where_it_is_answers_and_ends_by_a_signal(made):
         found = re.fullmatch(r"(http://127\.0\.0\.1:\d+) searches 8 pictures\. Ctrl-C stops\.\n", line)
         assert found, line + process.stderr.read() if process.poll() else line
         body = (made / "pictures" / "3.png").read_bytes()
-        hits = httpx.post(f"{found[1]}/api/search", content=body, params={"k": 2}).json()["hits"]
+        hits = httpx.post(f"{found[1]}/api/search", content=body, params={"k": 2}, timeout=60).json()["hits"]
         assert hits[0]["path"] == "3.png"
         assert hits[0]["similarity"] == pytest.approx(1, abs=1e-3)
-        assert httpx.get(f"{found[1]}{hits[0]['picture']}").headers["Content-Type"] == "image/jpeg"
-        assert httpx.get(f"{found[1]}/").text.startswith("<!doctype html>")
+        assert httpx.get(f"{found[1]}{hits[0]['picture']}", timeout=60).headers["Content-Type"] == "image/jpeg"
+        assert httpx.get(f"{found[1]}/", timeout=60).text.startswith("<!doctype html>")
         os.truncate(made / "cut.shadowmx", 100)  # the rows are mapped, and reading them would be the end
-        assert httpx.post(f"{found[1]}/api/search", content=body, params={"k": 2}).json()["hits"] == hits
+        assert httpx.post(f"{found[1]}/api/search", content=body, params={"k": 2}, timeout=60).json()["hits"] == hits
         process.send_signal(signal.SIGTERM)
         said, wrong = process.communicate()
         assert said == "Stopped.\n"

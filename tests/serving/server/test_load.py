@@ -39,8 +39,10 @@ def slow_server(made, index, at_once, waiting):
             model.go.set()
 
 
-def until(true):
+def until(true, seconds=60):
+    end = time.monotonic() + seconds
     while not true():
+        assert time.monotonic() < end, "it never came"
         time.sleep(0.005)
 
 
@@ -60,9 +62,9 @@ def test_beyond_the_line_is_503_at_once_while_health_answers(made, small_index, 
             assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
             assert refused.headers.get("Connection") != "close", "its body was read"
             assert "5 requests are at work or waiting" in refused.json()["detail"]
-            assert httpx.get(f"{address}/health").json() == {"status": "ok"}
-            assert "shadowmetric_requests_in_flight 6.0" in httpx.get(f"{address}/metrics").text
-            assert httpx.get(f"{address}/api/index").status_code == 200
+            assert httpx.get(f"{address}/health", timeout=60).json() == {"status": "ok"}
+            assert "shadowmetric_requests_in_flight 6.0" in httpx.get(f"{address}/metrics", timeout=60).text
+            assert httpx.get(f"{address}/api/index", timeout=60).status_code == 200
         model.go.set()
         assert [answer.result().status_code for answer in served] == [200] * 5
         assert post().status_code == 200
@@ -71,7 +73,8 @@ def test_beyond_the_line_is_503_at_once_while_health_answers(made, small_index, 
 
 def test_a_large_upload_that_is_refused_sees_why(made, small_index):
     with slow_server(made, small_index, at_once=1, waiting=0) as (_, model, address, threads):
-        held = threads.submit(httpx.post, f"{address}/api/search", content=made.as_bytes(made.picture_of((9, 9, 9))))
+        body = made.as_bytes(made.picture_of((9, 9, 9)))
+        held = threads.submit(httpx.post, f"{address}/api/search", content=body, timeout=60)
         model.begun.acquire()
         assert httpx.post(f"{address}/api/search", content=bytes(8_000_000), timeout=60).status_code == 503
         model.go.set()
@@ -121,7 +124,7 @@ def test_somebody_who_goes_away_gives_back_the_place(impatient, red, caplog):
     app, place = impatient
     half_a_post(place).close()
     until(lambda: app.state.service.searches.inside == 0)
-    assert httpx.post(f"{place.geturl()}/api/search", content=red).status_code == 200
+    assert httpx.post(f"{place.geturl()}/api/search", content=red, timeout=60).status_code == 200
     assert "Traceback" not in caplog.text
 
 
