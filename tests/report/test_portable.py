@@ -1,5 +1,6 @@
 """What a page may say of places: names, never folders of the machine."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,13 @@ def test_the_longest_path_wins_and_the_root_of_all_is_no_name():
     assert sentence("a/b is not there, 1 / 2", [member(root="/")]) == "a/b is not there, 1 / 2"
 
 
+def test_quotes_of_a_path_go_where_its_name_needs_none():
+    inside = member(folder="/home/ann/my runs/one")
+    assert sentence("`x --resume '/home/ann/my runs/one'`", [inside]) == "`x --resume one`"
+    inside = member(folder="/home/ann/runs/one again")
+    assert sentence("`x --resume '/home/ann/runs/one again'`", [inside]) == "`x --resume 'one again'`"
+
+
 def test_a_data_root_of_the_environment_is_known(monkeypatch):
     monkeypatch.setenv("SHADOWMETRIC_DATA", "/srv/all data")
     assert sentence("below /srv/all data.", [member(root=None)]) == "below DATA_ROOT."
@@ -76,7 +84,7 @@ def test_commands_name_paths_from_the_page_or_from_where_they_part(words, shown)
 
 
 def test_notes_and_commands_of_groups(tmp_path):
-    one = member(replay=f"train --config {tmp_path}/one/settings.yaml")
+    one = member(replay=f"train --config {shlex.quote(str(tmp_path))}/one/settings.yaml")
     group = Group("digits", tmp_path, [one], [], None, ["/home/ann/runs/one is not finished."])
     (found,) = portable([group], tmp_path)
     assert found.notes == ["one is not finished."]

@@ -51,11 +51,12 @@ def sentence(words: str, members: Sequence[Member] = ()) -> str:
 
 
 def names_of(member: Member) -> dict[str, str]:
-    """Return what the absolute paths of a run are called."""
+    """Return what the absolute paths of a run are called, also where a shell needs quotes around them."""
     root = data_root(None if member.settings[LEFT_OUT] is None else Path(member.settings[LEFT_OUT]))
     places = [member.settings["data"].partition(":")[2], member.settings["weights"] or "", str(member.run.folder)]
     found = {str(root): "DATA_ROOT"} | {place: Path(place).name for place in places}
-    return {path: name for path, name in found.items() if Path(path).is_absolute()}
+    found = {path: name for path, name in found.items() if Path(path).is_absolute()}
+    return {shlex.quote(path): shlex.quote(name) for path, name in found.items()} | found
 
 
 def command(words: str, page_folder: Path) -> str:
