@@ -63,7 +63,8 @@ def test_broken_queries_are_named_if_that_is_asked_for(photos, gallery, tmp_path
     good, broken = photos / "ant" / "0.png", []
     found = list(search(gallery, FakeModel(), [tmp_path / "none.png", good, tmp_path / "bad.png"], broken=broken))
     assert [answer.query for answer in found] == [good]
-    assert [sentence.split(" ")[0] for sentence in broken] == [str(tmp_path / "none.png"), str(tmp_path / "bad.png")]
+    for sentence, name in zip(broken, ("none.png", "bad.png"), strict=True):
+        assert sentence.startswith(f"{tmp_path / name} ")  # a folder may have a space
 
 
 def test_a_batch_of_broken_queries_is_no_batch(gallery, tmp_path):
