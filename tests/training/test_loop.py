@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shlex
 import signal
 
 import numpy as np
@@ -67,7 +68,7 @@ def test_a_run_is_a_folder_with_everything(tmp_path):
     assert None not in {run.settings().rate, run.settings().size, run.settings().augment, run.settings().warmup}
     assert [(moment.epoch, moment.batch) for moment in show.moments] == [(e, b) for e in (1, 2) for b in range(1, 6)]
     assert any(sentence.startswith("Validation: 120 of the 1,195") for sentence in show.told)
-    assert f"--config {run.folder / 'settings.yaml'}" in (run.folder / "replay.txt").read_text()
+    assert f"--config {shlex.quote(str(run.folder / 'settings.yaml'))} " in (run.folder / "replay.txt").read_text()
 
 
 def test_training_learns(tmp_path):
