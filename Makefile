@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.set-up
 
-.PHONY: setup demo test check bench results docs dist extras lock clean
+.PHONY: setup demo test check bench results docs dist extras floor lock clean
 
 setup: $(STAMP)
 
@@ -46,6 +46,10 @@ dist: setup
 extras: setup
 	$(BIN)/python -m pytest tests/test_extras.py -m extras --verbose
 
+# The library's tests with the lowest torch and numpy of pyproject.toml, in an environment of their own.
+floor: setup
+	$(BIN)/python tests/floor.py .floor
+
 docs: setup
 	$(BIN)/python -m shadowmetric.experiments.memory_page
 	$(BIN)/python docs/make_site.py site
@@ -55,4 +59,4 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev pyproject.toml -o requirements.lock
 
 clean:
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis dist build site
+	rm -rf .venv .floor .pytest_cache .ruff_cache .hypothesis dist build site

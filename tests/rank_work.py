@@ -9,14 +9,16 @@ import torch
 import torch.distributed as dist
 from every_loss import CLASSES, LOSSES
 from torch import Tensor, nn
+from torch.distributed import fsdp
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import shadowmetric as sm
 from shadowmetric.batches.cached import cached_step
 from shadowmetric.ops.ranks import ranks_here, sent_from_first, share
 from shadowmetric.training.watch import look, some_of
+
+fully_shard: Any = getattr(fsdp, "fully_shard", None)  # before torch 2.6 it was elsewhere and wanted a GPU
 
 IMAGES, DIM = 23, 5
 SHARES = {1: [23], 2: [15, 8], 3: [4, 12, 7]}  # uneven on purpose
@@ -81,8 +83,9 @@ def counted():
 
     def noting(name: str, call: Any) -> Any:
         def noted(*given: Any, **named: Any) -> Any:
+            found = call(*given, **named)
             counts[name] += 1
-            return call(*given, **named)
+            return found
 
         return noted
 
@@ -270,5 +273,5 @@ def all_work() -> dict[str, Any]:
     found = {"steps": every_step(), "anchors": work_of_anchors(), "shares": shares()}
     found |= {"from_first": from_first(), "looked_at": looked_at(), "towers": towers()}
     found["inside"] = {name: inside(name) for name in INSIDE}
-    found["sharded"] = sharded() if ranks_here().ranks == 2 else None
+    found["sharded"] = sharded() if fully_shard and ranks_here().ranks == 2 else None
     return found | {"empty": empty_rank() if ranks_here().ranks > 1 else ""}

@@ -74,10 +74,12 @@ def test_collectives_of_a_step_are_few_and_do_not_grow_with_the_micro_batches(ra
         counts = found["counts"]
         assert counts["all_gather"] == 2  # rows and labels
         assert counts["all_gather_into_tensor"] == 1  # how many each rank has
-        assert counts["reduce_scatter"] == 1  # the gradient of the rows
-        assert counts["all_reduce"] == 1 + found["buckets"]  # the sums
+        scattered = counts["reduce_scatter"]  # the gradient of the rows, which gloo of torch before 2.8 can't scatter
+        assert scattered == 1 or torch.__version__ < "2.8"
+        assert scattered + counts["all_reduce"] == 2 + found["buckets"]  # the other is of the sums
 
 
+@pytest.mark.skipif(rank_work.fully_shard is None, reason="this torch has no fully_shard that works without a GPU")
 def test_weights_that_are_sharded_get_the_gradient_of_one_process_or_a_refusal():
     images, labels = rank_work.pictures()
     half = 2 * (rank_work.IMAGES // 2)

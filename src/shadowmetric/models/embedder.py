@@ -88,7 +88,8 @@ class Embedder(nn.Module):
 def parameter_groups(embedder: Embedder) -> dict[str, list[tuple[str, nn.Parameter]]]:
     """Return what is learnt, as (name, parameter), of the backbone and of the head apart: they want two rates.
 
-    torch's optimisers take the pairs: [{"params": pairs, "lr": rates[part]} for part, pairs in groups.items()].
+    torch's optimisers take the pairs, from torch 2.6 on:
+    [{"params": pairs, "lr": rates[part]} for part, pairs in groups.items()].
     Frozen parameters are left out.
     """
     groups: dict[str, list[tuple[str, nn.Parameter]]] = {"backbone": [], "head": []}

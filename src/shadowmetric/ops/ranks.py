@@ -108,5 +108,10 @@ class _Gather(torch.autograd.Function):
         wide = gradient.to(torch.promote_types(gradient.dtype, torch.float32))  # half precision sums in float32
         parts = [part.contiguous() for part in wide.split(ctx.sizes)]
         own = torch.empty_like(parts[ranks_here().rank])
-        dist.reduce_scatter(own, parts)
+        try:
+            dist.reduce_scatter(own, parts)
+        except RuntimeError as wrong:
+            if "does not support reduce_scatter" not in str(wrong):
+                raise
+            own = summed(wide).split(ctx.sizes)[ranks_here().rank]  # gloo of older torch; every rank comes here
         return own.to(gradient.dtype), None
