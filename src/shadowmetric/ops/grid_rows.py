@@ -26,8 +26,8 @@ from shadowmetric.ops.rows import Rows
 
 GRID = 2.0**24
 FINE = 2.0**22  # times finer than the grid: products of both parts then have at most 53 digits up to 2^16 columns
-MADE_AT_ONCE = 2**15  # numbers; they stay in the second-level cache
-GATHERED_AT_ONCE = 2**15  # numbers of each side
+MADE_AT_ONCE = 2**16  # numbers; fewer are not worth a second thread
+GATHERED_AT_ONCE = 2**16  # numbers of each side; enough for two threads
 
 
 class GridRows:

@@ -36,7 +36,7 @@ from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, similarity_blocks
 
 NO_FLOOR = -1.0  # below every distance
 
-AT_ONCE = 2**17  # entries, times floors, that are compared one by one
+AT_ONCE = 2**17  # entries that are looked at without blocks
 FLOORS_AT_ONCE = 8  # whose answers are looked up together: fewer, larger operations
 BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
@@ -67,9 +67,6 @@ def nearest_beyond(
     longer than the one before. rank orders the columns for ties and names the answer. symmetric: left and right are
     the same rows, so that blocks serve both directions.
     """
-    entries = len(left) * len(right)
-    if entries * len(floors) <= AT_ONCE and 4 * entries * (len(floors) + 1) * left.dtype.itemsize <= scratch_bytes:
-        return _nearest_at_once(left, right, floors, excluded, rank)
     sweep = Sweep([floor.view(BITS[left.dtype]) for floor in floors])
     best = no_best(len(sweep.floor), sweep.floor.dtype, sweep.floor.device)
     ascending = bool((rank[1:] > rank[:-1]).all())
@@ -95,20 +92,31 @@ def nearest_beyond(
     return sweep.answers(distance, best.rank)
 
 
-def _nearest_at_once(
-    left: GridSide, right: GridSide, floors: Sequence[Tensor], excluded: Runs, rank: Tensor
-) -> list[Nearest]:
-    """Return the answers from one block, comparing it with each floor: fewer, if slower, operations."""
-    (block,) = similarity_blocks(left, right, scratch_bytes=2**62, longest_side=len(left), width=len(right))
-    exclude(block, excluded)
-    counts = [len(floor) for floor in floors]
-    floor = block.values.new_full((len(floors), len(left), 1), NEVER)
+def fits_at_once(rows: int, columns: int, floors: int, scratch_bytes: int) -> bool:
+    """Return whether `nearest_at_once` is quicker, and within the scratch."""
+    entries = rows * columns
+    return entries <= AT_ONCE and 32 * entries * (floors + 1) <= scratch_bytes
+
+
+def nearest_at_once(squared: Tensor, floors: Sequence[Tensor], *, on_grid: bool) -> list[Nearest]:
+    """Return the answers from all squared distances at once, NEVER where excluded; ties to the smaller column.
+
+    on_grid: distances are multiples of 2^-48, at most 4. Then the largest of 1 / (distance - floor - 2^-50) is the
+    nearest beyond the floor: the differences are exact and not 0, and their reciprocals still tell them apart. That is
+    quicker than to compare, since no processor can guess which of the entries lie beyond.
+    """
+    floor = squared.new_full((len(floors), len(squared), 1), NEVER)
     for line, values in zip(floor, floors, strict=True):
         line[: len(values), 0] = values
-    beyond = torch.where(block.values > floor, block.values, NEVER)  # (floors, rows, columns)
-    least = beyond.amin(2, keepdim=True)
-    first = torch.where(beyond == least, rank, LAST).amin(2)
-    return [Nearest(least[slot, :count, 0], first[slot, :count]) for slot, count in enumerate(counts)]
+    if on_grid:
+        value, column = (squared - (floor + 2.0**-50)).reciprocal_().max(2)  # (floors, rows)
+        there = value > 0
+    else:
+        value, column = torch.where(squared > floor, squared, NEVER).min(2)
+        there = value < NEVER
+    distance = squared.expand(len(floors), -1, -1).gather(2, column[:, :, None])[:, :, 0]
+    distance, column = torch.where(there, distance, NEVER), torch.where(there, column, LAST)
+    return [Nearest(distance[slot, : len(values)], column[slot, : len(values)]) for slot, values in enumerate(floors)]
 
 
 def directions(top: int, bottom: int, first: int, last: int, *, symmetric: bool) -> list[tuple[int, slice, slice]]:

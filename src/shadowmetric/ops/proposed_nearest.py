@@ -28,10 +28,11 @@ from shadowmetric.ops.rows import Rows
 from shadowmetric.ops.runs import NEVER, Runs, exclude
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, Block, similarity_blocks
 
-WORTH_PROPOSING = 768**2  # entries of the product: below, float64 is as fast
+WORTH_PROPOSING = 300**2  # entries of the product: below, float64 is as fast
 UNIT_ROUNDOFF = 2.0**-24
 OFFSET = 2.125  # squared distance = OFFSET - 2 cos - 1/8: positive however the product was rounded
 SUMMED_AT_ONCE = 128  # products of a pair of rows
+PART = 8  # of a group
 CANDIDATES = 16  # for each floor, on average, and more of many columns; beyond that, exact arithmetic is faster
 WAITING_BYTES = 64  # of a candidate until it is measured, and meanwhile
 
@@ -180,14 +181,16 @@ class _Proposals:
         better = (least <= self.limit[place]).nonzero()[:, 0]
         if len(better) == 0:
             return
-        minima = minima[better] if axis == 1 else minima[:, better].T.contiguous()  # (better, groups)
-        place, least = place[better], least[better]
+        minima = minima if axis == 1 else minima.T
+        if len(better) < len(place):
+            place, least, minima = place[better], least[better], minima[better]  # minima: (better, groups)
         self._lower(place, least, minima)
         reading, group = (minima <= self.limit[place][:, None]).nonzero().unbind(1)
         self._check_count(len(reading))
         place = place[reading]
-        members = members_of(entries.narrow(axis, 0, whole), axis, readings(place), group)
-        self._keep(place, members, first + group * GROUP)
+        members = members_of(entries.narrow(axis, 0, whole), axis, readings(place), group).unflatten(1, (-1, PART))
+        reading, part = (members.amin(2) <= self.limit[place][:, None]).nonzero().unbind(1)  # few of many are looked at
+        self._keep(place[reading], members[reading, part], first + group[reading] * GROUP + part * PART)
 
     def _lower(self, place: Tensor, least: Tensor, distances: Tensor) -> None:
         """Lower the least certain distance of floors, each of which comes once, and the limit of candidates."""

@@ -19,8 +19,10 @@ from shadowmetric.ops.rows import Rows
 
 SCRATCH_BYTES = 32 * 2**20
 LONGEST_SIDE = 1536  # larger blocks leave the cache, smaller ones cost more calls; 1024 to 2048 differ by noise
+HALVED = 1024  # a square of this side on the diagonal of a triangle is worth cutting
 SHORTEST_SIDE = 8  # however small the scratch
 
+Span = tuple[int, int, int, int]  # rows [top, bottom), columns [first, last)
 Reach = Callable[[int, int], tuple[int, int]]
 Progress = Callable[[float], None]  # told the share that is done, after each block
 
@@ -50,8 +52,8 @@ def similarity_blocks(
     """Yield blocks that cover the product, or for each rows [top, bottom) only the columns of reach(top, bottom).
 
     With reach = lambda top, bottom: (top, len(right)) the blocks are the upper triangle of a
-    symmetric product, and every block on the diagonal is square. A block is at most `widths` sides wide,
-    or has about `width` columns and as many rows as then fit into the scratch.
+    symmetric product, every block on the diagonal is square, and below those there is none.
+    A block is at most `widths` sides wide, or has about `width` columns and as many rows as then fit into the scratch.
     """
     temporaries += left.temporaries
     side = min(longest_side, square_side(left, scratch_bytes, temporaries))
@@ -62,14 +64,15 @@ def similarity_blocks(
         height = rows_beside(widest, loaded, left, scratch_bytes, temporaries)
     height = even(len(left), height)
     spans = [_span(top, min(top + height, len(left)), len(right), reach) for top in range(0, len(left), height)]
-    done, area = 0, sum((bottom - top) * (end - begin) for top, bottom, begin, end in spans)
+    square = len(left) == len(right) and widest == side
+    wide = [height if square else even(end - begin, widest) for _, _, begin, end in spans]
+    cuts = [_cuts(*both, triangle=square and reach is not None) for both in zip(spans, wide, strict=True)]
+    done, area = 0, sum((bottom - top) * (last - first) for cut in cuts for top, bottom, first, last in cut)
     values = torch.empty(0, device=left.source.device, dtype=left.dtype)
-    for top, bottom, begin, end in spans:
-        rows = left.load(top, bottom)
-        wide = height if len(left) == len(right) and widest == side else even(end - begin, widest)
-        for first in range(begin, end, wide):
-            last = min(first + wide, end)
-            columns = right.load(first, last)
+    for (start, stop, _, _), cut in zip(spans, cuts, strict=True):
+        loaded_rows = left.load(start, stop)
+        for top, bottom, first, last in cut:
+            rows, columns = loaded_rows[top - start : bottom - start], right.load(first, last)
             if values.numel() < len(rows) * len(columns):
                 values = values.new_empty(len(rows) * len(columns))
             block = values[: len(rows) * len(columns)].view(len(rows), len(columns))
@@ -80,7 +83,21 @@ def similarity_blocks(
                 progress(done / area)
 
 
-def _span(top: int, bottom: int, columns: int, reach: Reach | None) -> tuple[int, int, int, int]:
+def _cuts(span: Span, wide: int, *, triangle: bool) -> list[Span]:
+    """Return the blocks of some rows: so wide each, but a large square on the diagonal without its lower left quarter.
+
+    Who reads such a triangle mirrors the blocks off the diagonal; more of them is less to multiply.
+    """
+    top, bottom, begin, end = span
+    cuts = [(top, bottom, first, min(first + wide, end)) for first in range(begin, end, wide)]
+    if triangle and cuts and cuts[0] == (top, bottom, top, bottom) and bottom - top >= HALVED:
+        middle = top + (bottom - top) // 128 * 64
+        halves = [(top, middle, middle, bottom), (top, middle, top, middle), (middle, bottom, middle, bottom)]
+        return [*cuts[1:], *halves]  # the largest first: who looks for a minimum has most of it at once
+    return cuts
+
+
+def _span(top: int, bottom: int, columns: int, reach: Reach | None) -> Span:
     """Return the rows of a block, and the columns that it reaches."""
     begin, end = (0, columns) if reach is None else reach(top, bottom)
     return top, bottom, begin, end
