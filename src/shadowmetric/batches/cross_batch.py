@@ -65,7 +65,8 @@ class CrossBatchMemory(SummedLoss):
 
         With references, which are the rows of all ranks, these are remembered.
         """
-        embeddings, labels, references, reference_labels, anchors_at = given
+        embeddings, labels = given.embeddings, given.labels
+        references, reference_labels, anchors_at = given.references, given.reference_labels, given.anchors_at
         if references is None or reference_labels is None:
             references, reference_labels, anchors_at = embeddings, labels, 0
         elif anchors_at is None or anchors_at == ELSEWHERE:

@@ -32,7 +32,7 @@ from shadowmetric.checks import ELSEWHERE, check_triplets
 from shadowmetric.losses.mined import MinedLoss, mine, triplet_values
 from shadowmetric.losses.row_loss import RowLoss
 from shadowmetric.losses.sums import SummedLoss
-from shadowmetric.mining.given import check_given
+from shadowmetric.mining.given import Mined, check_given
 from shadowmetric.mining.pairs import NamedPairs
 from shadowmetric.types import Miner
 
@@ -77,13 +77,12 @@ class InPML(BaseMetricLossFunction):
         triplets = None if indices_tuple is None else convert_to_triplets(indices_tuple, labels)
         if not self.each_triplet or not isinstance(loss, MinedLoss):
             return already_reduced(loss.sums_of_given(given, triplets).value())
-        triplets = mine(loss.miner, given) if triplets is None else triplets
+        triplets, squared = mine(loss.miner, given) if triplets is None else (triplets, None)
         triplets = check_triplets(triplets, len(embeddings), len(ref_emb), embeddings.device, debug=loss.debug)
         if len(triplets.anchor) == 0:
             return self.zero_losses()
-        values = triplet_values(
-            embeddings, triplets, loss.measure, loss.hinge, normalize=loss.normalize, references=given.references
-        )
+        mined = Mined(triplets, squared)
+        values = triplet_values(given, mined, loss.measure, loss.hinge, normalize=loss.normalize)
         return {"loss": {"losses": values, "indices": triplets, "reduction_type": "triplet"}}
 
 

@@ -48,7 +48,9 @@ class AngularLoss(SummedLoss):
         width = width_of(dtype)
         copy = Bytes(number=width.given, reference_number=width.given) if references else NOTHING
         pairs = copy + Bytes(row=80.0, reference=64.0, positive=48.0 + 13 * width.working)
-        phases = streamed(self.scratch_bytes, width, TEMPORARIES, pairs=True, references=references)
+        phases = streamed(
+            self.scratch_bytes, dtype, TEMPORARIES, normalize=self.normalize, pairs=True, references=references
+        )
         kept = copy + Bytes(row=2.0 * width.working, reference=2.0 * width.working, positive=40.0 + 7 * width.working)
         found = tuple(pairs + part for part in phases)
         return Cost(kept, (*found, NAMING)) if references else Cost(kept, found).own()

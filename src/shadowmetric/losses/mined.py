@@ -40,6 +40,7 @@ MINERS: dict[str, Callable[[float, int], Miner]] = {
     "batch_hard": lambda margin, scratch: BatchHardMiner(scratch_bytes=scratch),
     "all": lambda margin, scratch: AllMiner(),
 }
+MEASURED = 128.0  # bytes of a triplet while its pairs are measured in float64
 STREAMED = 14.0  # blocks that a streamed triplet term makes
 REDUCTIONS = ("mean", "sum", "mean_nonzero")
 
@@ -143,7 +144,7 @@ class MinedLoss(SummedLoss):
     """
 
     unit: str
-    numbers_kept = 13  # of a triplet, by what measure and hinge save for backward
+    numbers_kept = 6  # of a triplet: two slopes of each pair, and what the hinge saves for backward
 
     def __init__(
         self,
@@ -182,15 +183,18 @@ class MinedLoss(SummedLoss):
         if exhaustive(self.miner):
             rows = Bytes(row=80.0 + 8 * width.working, reference=64.0)
             kept = Bytes(row=40.0 + width.working, reference=16.0 + (8 + width.working if references else 0))
-            phases = [rows + part for part in streamed(self.scratch_bytes, width, STREAMED, references=references)]
+            parts = streamed(
+                self.scratch_bytes, dtype, STREAMED, normalize=self.normalize, exact=True, references=references
+            )
+            phases = [rows + part for part in parts]
         elif isinstance(self.miner, GivenMiner):
             unit = self.miner.triplet_for_each
-            triplet = 56.0 + self.numbers_kept * width.working
-            rows = Bytes(row=width.working, reference=width.working if references else 0.0)
-            kept = rows + each(unit, triplet)
-            pairs = each(unit, triplet + 4 * width.working)
+            triplet = 32.0 + (self.numbers_kept + (0 if self.normalize else 2)) * width.working
+            kept = Bytes(row=8.0, reference=8.0 if references else 0.0) + each(unit, triplet)
+            pairs = each(unit, triplet + MEASURED)
             mining = self.miner.memory(dtype, references=references).phases
-            phases = [*mining, *(pairs + part for part in gathered(width, references=references))]
+            parts = gathered(dtype, normalize=self.normalize, references=references)
+            phases = [*mining, *(pairs + part for part in parts)]
         else:
             raise ValueError(
                 f"{type(self.miner).__name__} does not say what it takes; give one of {', '.join(MINERS)}."

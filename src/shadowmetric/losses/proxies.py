@@ -36,10 +36,9 @@ class ProxyLoss(SummedLoss):
         self.scratch_bytes, self.debug = check_scratch(scratch_bytes), debug
         self.centers = nn.Parameter(nn.init.kaiming_uniform_(torch.empty(centers, dim), a=5**0.5))
 
-    @property
-    def center_kept(self) -> float:
-        """Return the numbers kept for each centre: its length."""
-        return 1.0
+    def center_kept(self, number: int) -> float:
+        """Return the bytes kept for each centre, by the bytes of a number: none."""
+        return 0.0
 
     def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
         """Return the bytes of streaming the rows, and references if there are any, against the centres."""
@@ -47,10 +46,10 @@ class ProxyLoss(SummedLoss):
         kept = Bytes(
             row=width.working,
             reference=width.working if references else 0.0,
-            center=self.center_kept * width.working,
+            center=self.center_kept(width.working),
         )
-        rows = kept + Bytes(center=2.0 * self.center_kept * width.working)
-        phases = streamed(self.scratch_bytes, width, TEMPORARIES, columns="center", references=references)
+        rows = kept + Bytes(center=8.0 + 2.0 * self.center_kept(width.working))
+        phases = streamed(self.scratch_bytes, dtype, TEMPORARIES, columns="center", references=references)
         return Cost(kept, tuple(rows + part for part in phases))
 
     def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:

@@ -88,8 +88,11 @@ class RowLoss(SummedLoss):
         kept, peak = (plain + numbers * width.working for plain, numbers in (self.pair_kept or (0, 0), self.pair_peak))
         named = 8.0 if references else 0.0
         listed = Bytes(row=named + (64.0 if pairs else 0.0), reference=named + (64.0 if pairs else 0.0), positive=peak)
-        phases = streamed(self.scratch_bytes, width, self.temporaries, pairs=pairs, references=references)
-        rows = Bytes(row=named + width.working, reference=named + width.working if references else 0.0, positive=kept)
+        phases = streamed(
+            self.scratch_bytes, dtype, self.temporaries, normalize=self.normalize, pairs=pairs, references=references
+        )
+        length = 8.0 if pairs else 0.0
+        rows = Bytes(row=named + length, reference=named + length if references else 0.0, positive=kept)
         found = tuple(listed + part for part in phases)
         return Cost(rows, (*found, NAMING)) if references else Cost(rows, found).own()
 

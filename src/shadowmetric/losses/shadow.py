@@ -78,7 +78,6 @@ class ShadowLoss(MinedLoss):
     """
 
     unit = "gap"
-    numbers_kept = 11
 
     def measure(self, dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
         """Return the gap."""

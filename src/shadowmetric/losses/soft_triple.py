@@ -20,7 +20,7 @@ from shadowmetric.ops.pair_measures import pair_measures
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Scalar
 
-REGULARISED = 3.0  # numbers kept for each other centre of a centre's class
+REGULARISED = 3.0  # numbers kept for each pair of a class's centres
 
 
 class SoftTripleLoss(ProxyLoss):
@@ -60,10 +60,10 @@ class SoftTripleLoss(ProxyLoss):
             margin,
         )
 
-    @property
-    def center_kept(self) -> float:
-        """Return the numbers kept for each centre: its length, and for the regulariser some for each other centre."""
-        return 1.0 + (REGULARISED * (self.centers_per_class - 1) if self.tau else 0.0)
+    def center_kept(self, number: int) -> float:
+        """Return the bytes kept for each centre: its length, and its share of the pairs of the regulariser."""
+        pairs = (self.centers_per_class - 1) / 2 if self.tau else 0.0
+        return 8.0 + pairs * (16.0 + REGULARISED * number)
 
     def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of each row from its cosines with all centres."""

@@ -35,7 +35,9 @@ class BatchHardMiner(GivenMiner):
 
     def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
         """Return the search's bytes, and 64 a row; a triplet for each row."""
-        phases = search_phases(self.scratch_bytes, dtype, references=references, ordering=Bytes(row=64.0))
+        phases = search_phases(
+            self.scratch_bytes, dtype, normalize=self.normalize, references=references, ordering=Bytes(row=64.0)
+        )
         return Cost(Bytes(row=24.0), phases)
 
     @torch.no_grad()

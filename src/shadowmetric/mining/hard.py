@@ -33,7 +33,14 @@ class HardMiner(GivenMiner):
     def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
         """Return the search's bytes, and 40 or 64 a positive pair; a triplet for each pair."""
         searching, ordering = Bytes(positive=40.0), Bytes(positive=64.0)
-        phases = search_phases(self.scratch_bytes, dtype, references=references, searching=searching, ordering=ordering)
+        phases = search_phases(
+            self.scratch_bytes,
+            dtype,
+            normalize=self.normalize,
+            references=references,
+            searching=searching,
+            ordering=ordering,
+        )
         return Cost(Bytes(positive=24.0), phases)
 
     @torch.no_grad()

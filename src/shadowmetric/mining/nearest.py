@@ -18,7 +18,7 @@ from shadowmetric.mining.classes import Classes, group_by_class, partner_columns
 from shadowmetric.mining.given import NAMING, Given, Mined
 from shadowmetric.ops.arg_min import GROUP, Best, no_best, update_arg_min
 from shadowmetric.ops.grid_rows import GridSide, pair_squared
-from shadowmetric.ops.memory import NOTHING, Bytes, width_of
+from shadowmetric.ops.memory import NOTHING, Bytes, on_grid
 from shadowmetric.ops.nearest_beyond import NO_FLOOR, Nearest, fits_at_once, nearest_at_once, nearest_beyond
 from shadowmetric.ops.proposed_nearest import proposed_nearest
 from shadowmetric.ops.runs import NEVER, exclude, rectangles
@@ -26,6 +26,7 @@ from shadowmetric.ops.similarity_blocks import LONGEST_SIDE, SCRATCH_BYTES, SHOR
 from shadowmetric.types import Triplets
 
 BAND_SIDE = 256  # partners lie near the diagonal: small blocks there waste little of the product
+NUMBER = 8  # bytes: distances are float64
 FEW_PARTNERS = 8  # of a row, on average: measuring each alone is then quicker than the blocks that hold them
 
 
@@ -211,6 +212,7 @@ def search_phases(
     scratch_bytes: int,
     dtype: torch.dtype,
     *,
+    normalize: bool,
     references: bool,
     readings: int = 1,
     temporaries: float | None = None,
@@ -222,14 +224,17 @@ def search_phases(
     readings: floors of a line that are looked up at once; each copies up to a group of its values and their ranks.
     temporaries: blocks are whole rows, with so many more of their shape.
     """
-    number = width_of(dtype).working
-    side = min(LONGEST_SIDE, math.sqrt(scratch_bytes / (1.5 * number)))
-    copied = readings * GROUP * (number + 9) * side  # a value, an int64 and a flag
-    thinnest = 0.0 if temporaries is None else SHORTEST_SIDE * number * (1.0 + temporaries)
-    rows = Bytes(row=96.0 + 8 * number, reference=64.0 + 8 * number)
+    side = min(LONGEST_SIDE, math.sqrt(scratch_bytes / (1.5 * NUMBER)))
+    copied = readings * GROUP * (NUMBER + 9) * side  # a value, an int64 and a flag
+    thinnest = 0.0 if temporaries is None else SHORTEST_SIDE * NUMBER * (1.0 + temporaries)
+    rows = Bytes(row=96.0 + 8 * NUMBER, reference=64.0 + 8 * NUMBER)
+    grid, making = (on_grid(dtype, normalize=normalize, references=references, making=made) for made in (False, True))
     whole = rows + Bytes(scratch=scratch_bytes * 2 / 7)  # the sides
     found = rows + Bytes(scratch=scratch_bytes + copied, thinnest=thinnest) + searching, whole + ordering
-    return (*found, whole + NAMING) if references else tuple(phase.own() for phase in found)
+    found = tuple(
+        (phase if references else phase.own()) + part for phase, part in zip(found, (making, grid), strict=True)
+    )
+    return (*found, whole + NAMING + grid) if references else found
 
 
 def alive(pairs: Partners) -> Tensor:

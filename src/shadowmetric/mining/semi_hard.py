@@ -19,10 +19,10 @@ import torch
 
 from shadowmetric.checks import check_choice, check_margin, check_scratch
 from shadowmetric.mining.given import Given, GivenMiner, Mined
-from shadowmetric.mining.nearest import Partners, Search, alive, search_phases
+from shadowmetric.mining.nearest import NUMBER, Partners, Search, alive, search_phases
 from shadowmetric.mining.ordered import in_order, no_triplets, ordered
 from shadowmetric.mining.window import TEMPORARIES, UNITS, upper_end, window_triplets
-from shadowmetric.ops.memory import Bytes, Cost, each, width_of
+from shadowmetric.ops.memory import Bytes, Cost, each
 from shadowmetric.ops.nearest_beyond import FLOORS_AT_ONCE
 from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
@@ -69,7 +69,7 @@ class SemiHardMiner(GivenMiner):
 
     def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
         """Return the search's bytes, and about 94 a positive pair; with negatives="all" 66 a triplet."""
-        number, unit = width_of(dtype).working, self.triplet_for_each
+        number, unit = NUMBER, self.triplet_for_each
         pairs = Bytes(positive=64.0 + number if self.negatives == "random" else 32.0 + 8 * number)
         known = 0 if unit == "triplet" else number  # squared distances go with the triplets
         listed = Bytes(triplet=56.0 if unit == "triplet" else 0.0)
@@ -77,6 +77,7 @@ class SemiHardMiner(GivenMiner):
         phases = search_phases(
             self.scratch_bytes,
             dtype,
+            normalize=self.normalize,
             references=references,
             readings=FLOORS_AT_ONCE if self.negatives == "nearest" else 1,
             temporaries=None if self.negatives == "nearest" else TEMPORARIES,

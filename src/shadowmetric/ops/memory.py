@@ -22,10 +22,12 @@ from typing import NamedTuple
 
 import torch
 
-from shadowmetric.ops.grid_rows import GATHERED_AT_ONCE
+from shadowmetric.ops.grid_rows import GATHERED_AT_ONCE, MADE_AT_ONCE
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import SHORTEST_SIDE
 
+AT_ONCE = max(GATHERED_AT_ONCE, MADE_AT_ONCE)
+PAIRS_OF_A_ROW = 8  # at most, that are gathered by a miner, or by the regulariser of centres
 SMALL = 2**14  # scalars, and the few numbers that each of them takes
 UNITS = {
     "center": "C",
@@ -92,10 +94,16 @@ class Bytes:
     center_number: int | float = 0.0
     number: int | float = 0.0
     reference_number: int | float = 0.0
+    made: int | float = (
+        0.0  # bytes for each number of all rows, or few pairs, of which at most AT_ONCE are made at once
+    )
+    gathered: int | float = (
+        0.0  # bytes for each number of the pairs' rows, of which at most AT_ONCE are gathered at once
+    )
 
     def __add__(self, other: "Bytes") -> "Bytes":
         """Return the sum of two that are held at once; the blocks are those of whichever has any."""
-        names = [*UNITS, "scratch", "thinnest", "fixed"]
+        names = [*UNITS, "scratch", "thinnest", "fixed", "made", "gathered"]
         return replace(
             self if self.scratch else other, **{name: getattr(self, name) + getattr(other, name) for name in names}
         )
@@ -103,7 +111,11 @@ class Bytes:
     def at(self, sizes: Sizes) -> int:
         """Return the bytes of a batch of these sizes."""
         blocks = max(self.scratch, self.thinnest * sizes.count(self.columns))
-        return int(SMALL + blocks + self.fixed + sum(getattr(self, unit) * sizes.count(unit) for unit in UNITS))
+        few = sizes.positives if sizes.positives <= PAIRS_OF_A_ROW * sizes.rows else 0
+        rows = max(sizes.rows, sizes.references or 0, few, PAIRS_OF_A_ROW * sizes.centers)
+        made, gathered = (min(sizes.dim * count, AT_ONCE) for count in (rows, 2 * max(sizes.positives, sizes.triplets)))
+        each = sum(getattr(self, unit) * sizes.count(unit) for unit in UNITS)
+        return int(SMALL + blocks + self.fixed + self.made * made + self.gathered * gathered + each)
 
     def own(self) -> "Bytes":
         """Return the same where the batch is compared with itself: R is S."""
@@ -115,7 +127,8 @@ class Bytes:
         blocks = said_bytes(self.scratch) if self.scratch else ""
         if self.thinnest:
             blocks = f"max({blocks}, {self.thinnest:g} {UNITS[self.columns]})"
-        fixed = said_bytes(self.fixed) if self.fixed else ""
+        fixed = self.fixed + (self.made + self.gathered) * AT_ONCE
+        fixed = said_bytes(fixed) if fixed else ""
         parts = [f"{getattr(self, unit):g} {letter}" for unit, letter in UNITS.items() if getattr(self, unit)]
         return " + ".join(part for part in (blocks, fixed, *parts) if part) or said_bytes(SMALL)
 
@@ -155,41 +168,61 @@ class Cost(NamedTuple):
         return phases[0] if len(phases) == 1 else f"the largest of {'; '.join(phases)}"
 
 
+def on_grid(dtype: torch.dtype, *, normalize: bool = True, references: bool = False, making: bool = False) -> Bytes:
+    """Return what rows on the grid take (`grid_rows`). making: and what is held while they are made or gathered."""
+    held = 16.0 if dtype == torch.float64 else 4.0 if normalize else 8.0
+    other = (held, 16.0) if references else (0.0, 0.0)
+    made = (96.0 if dtype == torch.float64 else 32.0 if normalize else 72.0) if making else 0.0
+    return Bytes(number=held, row=16.0, reference_number=other[0], reference=other[1], made=made)
+
+
 def streamed(
     scratch_bytes: int,
-    width: Width,
+    dtype: torch.dtype,
     temporaries: float,
     *,
+    normalize: bool = True,
+    exact: bool = False,
     columns: str = "reference",
     pairs: bool = False,
     references: bool = False,
 ) -> tuple[Bytes, ...]:
     """Return the phases of `row_stream`: the blocks beside the gradients of both sides, then the gradients added up.
 
-    Halves have their gradients beside the blocks in both types.
-    pairs: dot products of pairs are made too, and have a gradient that waits.
+    normalize, exact: as the stream has them. Halves have their gradients beside the blocks in both types.
+    pairs: measures of pairs are made too, and have a gradient that waits.
     references: both sides have gradients of their own.
     """
-    given, working = width
+    given, working = width_of(dtype)
+    finer = not normalize or dtype == torch.float64
+    number = 8 if finer or exact else 4
     half, waiting = given != working, given if pairs else 0
     other = "center_number" if columns == "center" else "reference_number"
     converted = given if half else 0
-    blocks = each(other, working + converted) + Bytes(
+    several = columns == "center" or references
+    grid = on_grid(dtype, normalize=normalize, references=references)
+    if columns == "center":
+        grid = grid + each(other, 4.0 if dtype != torch.float64 else 16.0) + Bytes(center=16.0)
+    blocks = each(other, (working + converted) if several else 0.0) + Bytes(
         scratch=scratch_bytes,
-        thinnest=SHORTEST_SIDE * (working * (1 + temporaries) + 4),  # and four masks
+        thinnest=SHORTEST_SIDE * (8 * (3 if finer else 1) + number * temporaries + 4),  # and four masks
         columns=columns,
-        row=6 * working,
+        row=8 * number,
+        reference=4 * number,
         number=working + waiting + converted,
     )
-    several = columns == "center" or references
     added = each(other, 4 * given if several else 0) + Bytes(row=8 * working, number=3 * given + waiting)
-    return blocks, added, *(gathered(width, references=references) if pairs else ())
+    making = grid + Bytes(made=on_grid(dtype, normalize=normalize, making=True).made)
+    measured = gathered(dtype, normalize=normalize, references=references) if pairs else ()
+    return blocks + grid, added + grid, making, *measured
 
 
-def gathered(width: Width, *, references: bool = False) -> tuple[Bytes, Bytes]:
+def gathered(dtype: torch.dtype, *, normalize: bool = True, references: bool = False) -> tuple[Bytes, Bytes]:
     """Return the phases of `pair_measures`, without the pairs: rows gathered, then the gradients added up."""
-    given, working = width
-    at_once = 8 * GATHERED_AT_ONCE * (2.0 if given == working else 2.0 + given / working)
+    working = width_of(dtype).working
+    held = 2.0 * (dtype.itemsize if dtype == torch.float64 else 4.0) + 16.0
+    at_once = held if normalize and dtype != torch.float64 else 2 * held + 24.0
     number = 3.0 * working
-    gathering = Bytes(fixed=at_once, row=4.0 * working, reference=2.0 * working)
-    return gathering, Bytes(row=40.0, reference=24.0, number=number, reference_number=number if references else 0.0)
+    grid = on_grid(dtype, normalize=normalize, references=references)
+    gathering = grid + Bytes(gathered=at_once, row=4.0 * working)
+    return gathering, Bytes(row=56.0, reference=40.0, number=number, reference_number=number if references else 0.0)

@@ -187,7 +187,7 @@ class _Gradients:
         left, right = self.rows
         if self.grads[0] is not None and chosen is None:
             self.grads[0][here].addmm_(grad, right)
-        elif self.grads[0] is not None:
+        elif self.grads[0] is not None and chosen is not None:
             self.grads[0].index_add_(0, chosen, right.new_zeros(len(grad), right.shape[1]).addmm_(grad, right))
         if self.grads[1] is not None:
             self.grads[1].addmm_(grad.T, left[here if chosen is None else chosen])

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from shadowmetric.losses.mined import MinedLoss, exhaustive, mine, triplet_values
-from shadowmetric.mining.given import Given
+from shadowmetric.mining.given import Given, Mined
 from shadowmetric.mistakes import Stopped
 from shadowmetric.ops.ranks import gathered, ranks_here
 from shadowmetric.types import Miner, Triplets
@@ -84,8 +84,8 @@ def anchor_gradient(rows: Tensor, triplets: Triplets, loss: nn.Module) -> float 
     if len(anchor) == 0:
         return None
     copies = rows[anchor].requires_grad_()
-    given = Triplets(torch.arange(len(anchor), device=rows.device), positive, negative)
-    values = triplet_values(copies, given, loss.measure, loss.hinge, normalize=loss.normalize, references=rows)
+    own = Mined(Triplets(torch.arange(len(anchor), device=rows.device), positive, negative))
+    values = triplet_values(Given(copies, anchor, rows), own, loss.measure, loss.hinge, normalize=loss.normalize)
     (gradient,) = torch.autograd.grad(values.sum(), copies)
     return float(torch.linalg.vector_norm(gradient, dim=1).mean())
 
@@ -109,7 +109,7 @@ def mined(rows: Tensor, labels: Tensor, loss: nn.Module) -> Triplets | None:
     miner = getattr(loss, "miner", None)
     if not isinstance(miner, Miner) or exhaustive(miner):
         return None
-    return Triplets(*mine(miner, Given(rows, labels)))
+    return mine(miner, Given(rows, labels)).triplets
 
 
 def active_share(triplets: Triplets, rows: int, pairs: int) -> float:
