@@ -28,6 +28,7 @@
       number: given.rows * given.dim,
       reference_number: given.rows * given.dim,
       center_number: centers * given.dim,
+      dim: given.dim,
     };
   };
 
@@ -37,7 +38,11 @@
       number(sum, "thinnest", scratch) * (count[sum.columns] ?? 0),
     );
     const units = Object.keys(FORMULAS.units).reduce((all, unit) => all + number(sum, unit, scratch) * count[unit], 0);
-    return Math.trunc(FORMULAS.small + blocks + number(sum, "fixed", scratch) + units);
+    const few = count.positive <= FORMULAS.pairs_of_a_row * count.row ? count.positive : 0;
+    const rows = Math.max(count.row, few, FORMULAS.pairs_of_a_row * count.center);
+    const made = number(sum, "made", scratch) * Math.min(count.dim * rows, FORMULAS.at_once);
+    const gathered = number(sum, "gathered", scratch) * Math.min(2 * count.dim * count.positive, FORMULAS.at_once);
+    return Math.trunc(FORMULAS.small + blocks + number(sum, "fixed", scratch) + made + gathered + units);
   };
 
   const general = (value, digits) => String(Number(value.toPrecision(digits)));
@@ -52,7 +57,8 @@
     const at = (name) => number(sum, name, scratch);
     let blocks = at("scratch") ? saidBytes(at("scratch")) : "";
     if (at("thinnest")) blocks = `max(${blocks}, ${general(at("thinnest"), 6)} ${FORMULAS.units[sum.columns]})`;
-    const parts = [blocks, at("fixed") ? saidBytes(at("fixed")) : ""];
+    const fixed = at("fixed") + (at("made") + at("gathered")) * FORMULAS.at_once;
+    const parts = [blocks, fixed ? saidBytes(fixed) : ""];
     for (const [unit, letter] of Object.entries(FORMULAS.units)) {
       if (at(unit)) parts.push(`${general(at(unit), 6)} ${letter}`);
     }

@@ -21,7 +21,7 @@ from shadowmetric.experiments.tables import Table, as_markdown
 from shadowmetric.losses.catalogue import CONTROLS, LOSSES, build_loss
 from shadowmetric.losses.mined import MINERS, MinedLoss
 from shadowmetric.losses.proxies import ProxyLoss
-from shadowmetric.ops.memory import SMALL, UNITS, Bytes, Cost, Sizes
+from shadowmetric.ops.memory import AT_ONCE, PAIRS_OF_A_ROW, SMALL, UNITS, Bytes, Cost, Sizes
 from shadowmetric.training.files import write_text
 
 SCRATCHES = (8, 32, 128, 512)  # MiB
@@ -65,7 +65,15 @@ def formulas() -> dict[str, Any]:
             "miners": {miner or "-": {dtype: formula(name, miner, dtype) for dtype in DTYPES} for miner in miners},
         }
     widths = {dtype: getattr(torch, dtype).itemsize for dtype in DTYPES}
-    return {"small": SMALL, "units": UNITS, "scratches": SCRATCHES, "widths": widths, "losses": losses}
+    return {
+        "small": SMALL,
+        "at_once": AT_ONCE,
+        "pairs_of_a_row": PAIRS_OF_A_ROW,
+        "units": UNITS,
+        "scratches": SCRATCHES,
+        "widths": widths,
+        "losses": losses,
+    }
 
 
 def formula(name: str, miner: str | None, dtype: str) -> dict[str, Any]:
