@@ -226,9 +226,9 @@ def work_of_anchors() -> list[int]:
     seen = []
 
     class Noting(sm.HardMiner):
-        def choose(self, given):
+        def mine(self, given):
             seen.append((len(given.embeddings), len(given.others)))
-            return super().choose(given)
+            return super().mine(given)
 
     own = own_share()
     sm.GatheredLoss(sm.ShadowLoss(miner=Noting()))(images[own], labels[own])

@@ -201,7 +201,7 @@ def test_half_a_formula_is_exceeded(name):
 
 @pytest.mark.parametrize("name", ["shadow_hard", "multi_similarity"])
 def test_a_square_temporary_is_caught(name, monkeypatch):
-    embeddings, labels = batch(700, 8, "fives")
+    embeddings, labels = batch(2000, 8, "fives")
     subject = build(name, embeddings, labels, MIB)
     forward = subject.forward
     monkeypatch.setattr(subject, "forward", lambda e, y: forward(e, y) + 0 * (e @ e.T).sum())

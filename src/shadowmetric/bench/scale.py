@@ -27,9 +27,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from shadowmetric.losses import MultiSimilarityLoss, ShadowLoss
-from shadowmetric.mining.nearest import BAND_SIDE
+from shadowmetric.mining.nearest import BAND_SIDE, FEW_PARTNERS
 from shadowmetric.ops.memory import Sizes
-from shadowmetric.ops.similarity_blocks import LONGEST_SIDE, SCRATCH_BYTES
+from shadowmetric.ops.similarity_blocks import HALVED, LONGEST_SIDE, SCRATCH_BYTES
 
 LEAST_SCRATCH = 2**20
 NUMBER = 4  # bytes: rows and their gradients are float32, also beside an embedder in half precision
@@ -152,11 +152,14 @@ def embedder_flops(network: Network, step: Step) -> float:
 
 
 def blocks_made(step: Step) -> float:
-    """Return which part of a rank's product is made: of a batch against itself, the blocks of the upper triangle."""
+    """Return which part of a rank's product is made: of a batch against itself, the blocks of the upper triangle.
+
+    Large squares on the diagonal are made without a quarter.
+    """
     if step.ranks > 1 or step.kind == "rows":
         return 1.0
     side = -(-step.batch // LONGEST_SIDE)
-    return (side + 1) / (2 * side)
+    return 0.5 + (0.25 if step.batch >= HALVED * side else 0.5) / side
 
 
 def product_flops(step: Step) -> float:
@@ -164,7 +167,8 @@ def product_flops(step: Step) -> float:
     pairs = step.rows * step.batch
     if step.kind == "rows":
         return 8.0 * step.dim * pairs
-    return 2.0 * (step.dim + 1) * (blocks_made(step) * pairs + step.rows * min(BAND_SIDE, step.batch))
+    band = min(BAND_SIDE, step.batch) if step.per_class - 1 > FEW_PARTNERS else 0
+    return 2.0 * step.dim * (blocks_made(step) * pairs + step.rows * band)
 
 
 def backward_flops(step: Step) -> float:

@@ -40,7 +40,7 @@ class FineUnitRows(Rows):
         if len(self) * self.width * self.dtype.itemsize <= whole_bytes:
             self.whole = self.load(0, len(self))
             self.as_it_is = True
-        some = max(1, 2**16 // self.width)
+        some = max(1, min(2**16, max(whole_bytes, 2**17) // 16) // self.width)  # within half of what is given
         for start in range(0, len(self), some):
             first, second = self.load(start, min(start + some, len(self))).split(self.dim, dim=1)
             self.square[start : start + some] = first.square().sum(1) + 2 * (first * second).sum(1)

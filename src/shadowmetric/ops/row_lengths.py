@@ -45,7 +45,7 @@ def square_root(squares: Tensor) -> Tensor:
     """Return the root of each number, rounded correctly."""
     if squares.device.type != "cpu":
         return squares.sqrt()
-    return torch.from_numpy(numpy.sqrt(squares.numpy()))
+    return torch.as_tensor(numpy.sqrt(squares.numpy()))
 
 
 def sum_in_order(values: Tensor) -> Tensor:
