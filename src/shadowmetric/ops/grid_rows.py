@@ -102,7 +102,7 @@ def pair_dots_of(left: GridRows, right: GridRows, row: Tensor, other: Tensor) ->
 
 def pair_squared(left: GridRows, right: GridRows, row: Tensor, other: Tensor) -> Tensor:
     """Return the squared distance of each pair: (pairs,) float64."""
-    square = left.square[row] + right.square[other]
+    square = left.square.index_select(0, row) + right.square.index_select(0, other)
     return square.sub_(pair_dots_of(left, right, row, other), alpha=2).clamp_min_(0.0)
 
 

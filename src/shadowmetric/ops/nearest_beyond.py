@@ -140,7 +140,7 @@ class Sweep:
 
     def line_of(self, place: Tensor) -> Tensor:
         """Return the row that a floor belongs to."""
-        return place - self.begin[torch.bucketize(place, self.begin, right=True) - 1]
+        return place - self.begin.index_select(0, torch.bucketize(place, self.begin, right=True) - 1)
 
     def meet(self, entries: Tensor, axis: int, lines: slice, reduce: Reduce, *, restore: bool = False) -> None:
         """Meet the floors of some lines with the entries of one block. Moves the entries, or restores them."""
@@ -164,7 +164,7 @@ class Sweep:
 
             def readings(place: Tensor) -> Readings:
                 line = self.line_of(place) - start
-                return Readings(place, line, self.move[place] - moved[line])
+                return Readings(place, line, self.move.index_select(0, place) - moved.index_select(0, line))
 
             place = torch.cat([torch.arange(span.start, span.stop, device=entries.device) for span in spans])
             reduce(torch.cat(minima, 1 - axis), place, readings)

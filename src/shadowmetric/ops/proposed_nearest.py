@@ -104,7 +104,7 @@ class _ProposedRows(Rows):
 
 
 class _Proposals:
-    """The floors, the least certain distance beyond each so far, and the candidates that may be nearer.
+    """The floors, the limit of each, beyond which its answer is not, and the candidates up to there.
 
     Distances are read as they were moved to meet the floor: those above floor - error ascend from the least integer,
     and those below it lie beyond every limit. So one comparison with the limit finds the candidates.
@@ -123,9 +123,8 @@ class _Proposals:
         shifted = self.floor.clamp_min(2 * error - 0.125) + (OFFSET - 2.0)
         low, high = (self._rounded(shifted, by) for by in (-error, error))
         self.sweep = Sweep(low.view(BITS[low.dtype]).split([len(floor) for floor in floors]))
-        self.high = self._moved(high, slice(None))  # what is above it is beyond the floor for certain
-        self.best = self._moved(torch.full_like(high, NEVER), slice(None))
-        self.limit = self.best - 1
+        self.high = self._moved(high)  # what is above it is beyond the floor for certain
+        self.limit = self._moved(torch.full_like(high, NEVER)) - 1
         self.nearest = torch.full_like(self.floor, NEVER)
         self.rank = torch.full(self.floor.shape, LAST, dtype=torch.int64, device=self.floor.device)
         self.parts: list[tuple[Tensor, Tensor, Tensor]] = []
@@ -138,9 +137,9 @@ class _Proposals:
         away = torch.tensor(by, dtype=torch.float32, device=values.device) * float("inf")
         return torch.nextafter((values + by).float(), away)
 
-    def _moved(self, distance: Tensor, place: Tensor | slice) -> Tensor:
-        """Return distances as they are moved to meet floors."""
-        return distance.view(self.sweep.floor.dtype) + self.sweep.move[place]
+    def _moved(self, distance: Tensor) -> Tensor:
+        """Return a distance for each floor as it is moved to meet the floor."""
+        return distance.view(self.sweep.floor.dtype) + self.sweep.move
 
     def meet(self, block: Block, *, symmetric: bool) -> None:
         """Meet the floors of a block's lines with its entries."""
@@ -170,73 +169,91 @@ class _Proposals:
     ) -> None:
         """Collect the candidates of some readings, from the groups that can hold any."""
         whole = minima.shape[axis] * GROUP
+        limit = self.limit.index_select(0, place)
         if whole < entries.shape[axis]:
             rest = entries.narrow(axis, whole, entries.shape[axis] - whole)
             lines = lines_of(rest, axis, readings(place))
-            self._lower(place, lines.amin(1), lines)
-            self._keep(place, lines, first + whole)
+            limit = self._lower(place, limit, lines.amin(1), lines)
+            self._keep(place, limit, lines, first + whole)
         if whole == 0:
             return
         least = minima.amin(axis)
-        better = (least <= self.limit[place]).nonzero()[:, 0]
+        better = (least <= limit).nonzero()[:, 0]
         if len(better) == 0:
             return
-        minima = minima if axis == 1 else minima.T
-        if len(better) < len(place):
-            place, least, minima = place[better], least[better], minima[better]  # minima: (better, groups)
-        self._lower(place, least, minima)
-        reading, group = (minima <= self.limit[place][:, None]).nonzero().unbind(1)
+        place, limit, least = (values.index_select(0, better) for values in (place, limit, least))
+        minima = minima.index_select(1 - axis, better)
+        minima = minima if axis == 1 else minima.T  # (better, groups)
+        limit = self._lower(place, limit, least, minima)
+        reading, group = (minima <= limit[:, None]).nonzero().unbind(1)
         self._check_count(len(reading))
-        place = place[reading]
+        place, limit = place.index_select(0, reading), limit.index_select(0, reading)
         members = members_of(entries.narrow(axis, 0, whole), axis, readings(place), group).unflatten(1, (-1, PART))
-        reading, part = (members.amin(2) <= self.limit[place][:, None]).nonzero().unbind(1)  # few of many are looked at
-        self._keep(place[reading], members[reading, part], first + group[reading] * GROUP + part * PART)
+        reading, part = (members.amin(2) <= limit[:, None]).nonzero().unbind(1)  # few of many are looked at
+        members = members.flatten(0, 1).index_select(0, reading * PART + part)
+        place, limit, group = (values.index_select(0, reading) for values in (place, limit, group))
+        self._keep(place, limit, members, first + group * GROUP + part * PART)
 
-    def _lower(self, place: Tensor, least: Tensor, distances: Tensor) -> None:
-        """Lower the least certain distance of floors, each of which comes once, and the limit of candidates."""
-        unsure = (least <= self.high[place]).nonzero()[:, 0]
+    def _lower(self, place: Tensor, limit: Tensor, least: Tensor, distances: Tensor) -> Tensor:
+        """Lower the limits of candidates, of floors each of which comes once, by the least certain distance."""
+        unsure = (least <= self.high.index_select(0, place)).nonzero()[:, 0]
         if len(unsure):
-            distances, high = distances[unsure], self.high[place[unsure], None]
-            least[unsure] = torch.where(distances > high, distances, torch.iinfo(least.dtype).max).amin(1)
-        self.best[place] = best = torch.minimum(self.best[place], least)
-        distance = (best - self.sweep.move[place]).view(torch.float32).add_(2.01 * self.error)
-        self.limit[place] = torch.minimum(self._moved(distance, place), self.limit[place])
+            distances, high = distances.index_select(0, unsure), self.high[place[unsure], None]
+            certain = torch.where(distances > high, distances, torch.iinfo(least.dtype).max).amin(1)
+            least.index_copy_(0, unsure, certain)
+        move = self.sweep.move.index_select(0, place)
+        distance = torch.minimum(least, limit).sub_(move).view(torch.float32).add_(2.01 * self.error)
+        limit = torch.minimum(limit, distance.view(limit.dtype).add_(move))
+        self.limit.index_copy_(0, place, limit)
+        return limit
 
-    def _keep(self, place: Tensor, distances: Tensor, first: int | Tensor) -> None:
+    def _keep(self, place: Tensor, limit: Tensor, distances: Tensor, first: int | Tensor) -> None:
         """Keep the candidates among some distances, whose columns begin at `first`."""
-        reading, member = (distances <= self.limit[place][:, None]).nonzero().unbind(1)
+        reading, member = (distances <= limit[:, None]).nonzero().unbind(1)
         self._check_count(len(reading))
         if len(reading):
-            column = member + (first if isinstance(first, int) else first[reading])
-            self.parts.append((place[reading], column, distances[reading, member]))
+            column = member + (first if isinstance(first, int) else first.index_select(0, reading))
+            distance = distances.flatten().index_select(0, reading * distances.shape[1] + member)
+            self.parts.append((place.index_select(0, reading), column, distance))
             self.waiting += len(reading)
         if self.waiting > self.most_waiting:
-            self._decide()
+            self._drop_farther()
+            if self.waiting > self.most_waiting * 3 // 4:
+                self._decide()
 
     def _check_count(self, more: int) -> None:
         self.left -= more
         if self.left < 0:
             raise _TooClose
 
+    def _drop_farther(self) -> None:
+        """Drop the waiting candidates that are beyond the limit by now."""
+        place, column, distance = (torch.cat(parts) for parts in zip(*self.parts, strict=True))
+        self.parts = []
+        possible = (distance <= self.limit.index_select(0, place)).nonzero()[:, 0]
+        place, column, distance = (values.index_select(0, possible) for values in (place, column, distance))
+        self.parts = [(place, column, distance)]
+        self.waiting = len(possible)
+
     def _decide(self) -> None:
         """Measure the waiting candidates exactly, and keep the nearest for each floor."""
-        place, column, distance = (torch.cat(parts) for parts in zip(*self.parts, strict=True))
+        ((place, column, _),) = self.parts
         self.parts, self.waiting = [], 0
-        possible = distance <= self.limit[place]
-        place, rank = place[possible], self.orders[1][column[possible]]
-        exact = pair_squared(*self.grids, self.orders[0][self.sweep.line_of(place)], rank)
-        exact = torch.where(exact > self.floor[place], exact, NEVER)
+        rank = self.orders[1].index_select(0, column)
+        exact = pair_squared(*self.grids, self.orders[0].index_select(0, self.sweep.line_of(place)), rank)
+        exact = torch.where(exact > self.floor.index_select(0, place), exact, NEVER)
         before = self.nearest.clone()
         self.nearest.scatter_reduce_(0, place, exact, "amin")
         self.rank.masked_fill_(self.nearest < before, LAST)
-        first = exact == self.nearest[place]
-        self.rank.scatter_reduce_(0, place[first], rank[first], "amin")
-        limit = self._moved(self._rounded(self.nearest + (OFFSET - 2.0), self.error), slice(None))
+        first = (exact == self.nearest.index_select(0, place)).nonzero()[:, 0]
+        self.rank.scatter_reduce_(0, place.index_select(0, first), rank.index_select(0, first), "amin")
+        limit = self._moved(self._rounded(self.nearest + (OFFSET - 2.0), self.error))
         torch.minimum(self.limit, limit, out=self.limit)
 
     def answers(self) -> list[Nearest]:
         """Return the answer to each floor."""
         if self.parts:
+            self._drop_farther()
             self._decide()
         rank = torch.where(self.nearest < NEVER, self.rank, LAST)
         return self.sweep.answers(self.nearest, rank)
