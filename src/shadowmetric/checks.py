@@ -1,7 +1,7 @@
 """What is refused at the door, each in one sentence: what is wrong, the value received, what to do.
 
 Checks that read values (finite rows, row numbers in range) would make a GPU wait. They run on the
-CPU always, and elsewhere only when the loss or miner was made with `debug=True`.
+CPU always, elsewhere only when the loss or miner was made with `debug=True`, and never in a compiled graph.
 """
 
 import math
@@ -17,6 +17,11 @@ INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 ELSEWHERE = -1  # anchors_at of a batch that is not among its references
 LARGEST_NUMBER = 1e300  # in float64: lengths of rows are still finite
 LONGEST_ROW = {torch.float32: 1e18, torch.float64: 1e150}  # of rows that are compared as they are: squares stay finite
+
+
+def reads_values(tensor: Tensor, *, debug: bool = False) -> bool:
+    """Return whether values may be read to check them: always on a CPU, elsewhere to debug, never in a compiled graph."""
+    return not torch.compiler.is_compiling() and (debug or tensor.device.type == "cpu")
 
 
 class NotFinite(ValueError):
@@ -63,7 +68,7 @@ def check_rows(rows: Tensor, name: str = "embeddings", *, debug: bool = False) -
         raise ValueError(f"{name} is {rows.dtype}; it must be a floating type: call .float() first.")
     if 0 in rows.shape:
         raise ValueError(f"{name} is empty, of shape {tuple(rows.shape)}; give at least one row of one number.")
-    if debug or rows.device.type == "cpu":
+    if reads_values(rows, debug=debug):
         _check_finite(rows.detach(), name)
 
 
@@ -129,7 +134,7 @@ def check_anchors_at(
             f"anchors_at is {anchors_at!r}; {len(labels)} rows among {len(reference_labels)} references start at "
             f"0 to {last}, or {ELSEWHERE} if none of them is among these."
         )
-    if debug or labels.device.type == "cpu":
+    if reads_values(labels, debug=debug):
         there = reference_labels[anchors_at : anchors_at + len(labels)]
         if not torch.equal(there, labels):
             raise ValueError(f"anchors_at is {anchors_at}, but the references there have other labels than the batch.")
@@ -157,7 +162,7 @@ def check_triplets(
         raise ValueError(
             f"triplets' tensors have lengths {[len(numbers) for numbers in triplets]}; they must be equal."
         )
-    if debug or device.type == "cpu":
+    if reads_values(triplets[0], debug=debug or device.type == "cpu"):
         for name, numbers, limit in zip(Triplets._fields, triplets, (anchors, others, others), strict=True):
             _check_range(numbers, limit, f"triplets' {name}")
     return Triplets(*(numbers.to(device=device, dtype=torch.int64) for numbers in triplets))
@@ -182,7 +187,7 @@ def _check_finite(rows: Tensor, name: str) -> None:
 def check_lengths(lengths: Tensor, dtype: torch.dtype, name: str) -> None:
     """Refuse rows that are compared as they are and too long for their squares; on the CPU only."""
     limit = LONGEST_ROW[torch.promote_types(dtype, torch.float32)]
-    if lengths.device.type == "cpu" and len(lengths) and not float(lengths.max()) < limit:
+    if reads_values(lengths) and len(lengths) and not float(lengths.max()) < limit:
         raise NotFinite(
             f"{name} has a row of length {float(lengths.max()):.2g}, row {int(lengths.argmax())}; "
             f"lengths must stay below {limit:.0e} where rows are compared as they are: scale the rows down, "

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.checks import ELSEWHERE, check_scratch
+from shadowmetric.checks import ELSEWHERE, check_scratch, reads_values
 from shadowmetric.losses.row_loss import settings_of
 from shadowmetric.losses.sums import SummedLoss, Sums, joined, mean_of, sums_of
 from shadowmetric.mining.given import Given
@@ -85,7 +85,7 @@ class ProxyLoss(SummedLoss):
     def _values(self, rows: Tensor, labels: Tensor, name: str) -> Tensor:
         if rows.shape[1] != self.centers.shape[1]:
             raise ValueError(f"{name} has rows of {rows.shape[1]} numbers; the centres have {self.centers.shape[1]}.")
-        if (self.debug or rows.device.type == "cpu") and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
+        if reads_values(rows, debug=self.debug) and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
             wrong = int(labels.min()) if int(labels.min()) < 0 else int(labels.max())
             names = "labels" if name == "embeddings" else "reference_labels"
             raise ValueError(f"{names} has {wrong}; with {self.classes} classes they must be 0 to {self.classes - 1}.")

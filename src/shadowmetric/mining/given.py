@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import ELSEWHERE, check_anchors_at, check_batch, check_lengths
+from shadowmetric.checks import ELSEWHERE, check_anchors_at, check_batch, check_lengths, reads_values
 from shadowmetric.ops.grid_rows import GridRows
 from shadowmetric.ops.memory import Bytes, Cost
 from shadowmetric.ops.nearest_beyond import BITS
@@ -89,7 +89,7 @@ def _checked_grid(rows: Tensor, name: str, *, normalize: bool, finer: bool) -> G
     grid = GridRows(rows, normalize=normalize, finer=finer)
     if not normalize:
         check_lengths(grid.length, rows.dtype, name)
-    elif rows.device.type == "cpu" and not grid.length.all():
+    elif reads_values(rows) and not grid.length.all():
         warn_of_zero_rows(int((grid.length == 0).sum()), len(rows), name)
     return grid
 

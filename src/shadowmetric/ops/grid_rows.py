@@ -21,13 +21,54 @@ Memory: 4 bytes for each number of the rows, 8 if finer (16 from float64), and 1
 import torch
 from torch import Tensor
 
-from shadowmetric.ops.row_lengths import exponent_of, power_of_two, row_lengths_of, scaled_rows
+from shadowmetric.ops.opaque import opaque
+from shadowmetric.ops.row_lengths import exponent_of, measure_rows, power_of_two, rows_at_once
 from shadowmetric.ops.rows import Rows
 
 GRID = 2.0**24
 FINE = 2.0**22  # times finer than the grid: products of both parts then have at most 53 digits up to 2^16 columns
-MADE_AT_ONCE = 2**16  # numbers; fewer are not worth a second thread
 GATHERED_AT_ONCE = 2**16  # numbers of each side; enough for two threads
+
+
+def _empty_grid(source: Tensor, normalize: bool, finer: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    first = source.new_empty(source.shape, dtype=torch.promote_types(source.dtype, torch.float32))
+    square = source.new_empty(len(source), dtype=torch.float64)
+    return first, torch.empty_like(first if finer else first[:0]), square, torch.empty_like(square)
+
+
+@opaque("round_to_grid", _empty_grid)
+def round_to_grid(source: Tensor, normalize: bool, finer: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the first and second part of rows on the grid, |row|^2 there, and |row| of the source."""
+    some = rows_at_once(source)
+    if len(source) <= some:
+        return _round_some(source, normalize, finer)
+    whole = _empty_grid(source, normalize, finer)
+    for start in range(0, len(source), some):
+        for part, values in zip(whole, _round_some(source[start : start + some], normalize, finer), strict=True):
+            part[start : start + len(values)] = values
+    return whole
+
+
+def _round_some(source: Tensor, normalize: bool, finer: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    kept = torch.promote_types(source.dtype, torch.float32)
+    rows, scaled, length = measure_rows(source)
+    if normalize:
+        step = torch.where(scaled > 0, scaled, 1.0).div_(GRID)[:, None]  # a power of two changes no digit
+        unit: Tensor | float = 1 / GRID
+        rows.div_(step)
+    else:
+        unit = power_of_two(exponent_of(length))[:, None] / GRID
+        rows = source.to(torch.float64) / unit
+    first = rows.round()
+    square = torch.linalg.vecdot(first, first)
+    if finer:
+        rows.sub_(first).mul_(FINE).round_().div_(FINE)
+        square += 2 * torch.linalg.vecdot(first, rows)
+    square *= unit**2 if isinstance(unit, float) else unit[:, 0].square()
+    if normalize:
+        square = torch.where(scaled > 0, square, 1.0)
+    second = rows.mul_(unit).to(kept) if finer else first.new_empty(0, first.shape[1], dtype=kept)
+    return first.mul_(unit).to(kept), second, square, length
 
 
 class GridRows:
@@ -35,14 +76,8 @@ class GridRows:
 
     def __init__(self, source: Tensor, *, normalize: bool, finer: bool):
         self.normalize, self.finer = normalize, finer
-        source, kept = source.detach(), torch.float64 if source.dtype == torch.float64 else torch.float32
-        self.length = row_lengths_of(source)
-        self.square = torch.empty_like(self.length)
-        self.first = torch.empty(source.shape, dtype=kept, device=source.device)
-        self.second = torch.empty_like(self.first) if finer else None
-        some = max(1, MADE_AT_ONCE // source.shape[1])
-        for start in range(0, len(source), some):
-            self._make(source[start : start + some], slice(start, start + some))
+        self.first, second, self.square, self.length = round_to_grid(source.detach(), normalize, finer)
+        self.second = second if finer else None
 
     def __len__(self) -> int:
         return len(self.first)
@@ -57,24 +92,6 @@ class GridRows:
         if not self.normalize:
             return source.detach().to(dtype)
         return self.first.to(dtype) if self.second is None else self.first.to(dtype) + self.second
-
-    def _make(self, source: Tensor, here: slice) -> None:
-        if self.normalize:
-            rows, length = scaled_rows(source, self.length[here])
-            rows.div_(torch.where(length > 0, length, 1.0)[:, None])
-            step = torch.full_like(length, 1 / GRID)[:, None]
-        else:
-            rows, length = source.to(torch.float64, copy=True), self.length[here]
-            step = power_of_two(exponent_of(length))[:, None] / GRID
-        first = rows.div_(step).round()
-        square = first.square().sum(1)
-        if self.second is not None:
-            rows.sub_(first).mul_(FINE).round_().div_(FINE)
-            square += 2 * (first * rows).sum(1)
-            self.second[here] = rows.mul_(step)
-        self.first[here] = first.mul_(step)
-        square.mul_(step[:, 0].square())
-        self.square[here] = torch.where(length > 0, square, 1.0) if self.normalize else square
 
 
 def pair_dots_of(left: GridRows, right: GridRows, row: Tensor, other: Tensor) -> Tensor:

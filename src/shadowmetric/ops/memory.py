@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 import torch
 
-from shadowmetric.ops.grid_rows import GATHERED_AT_ONCE, MADE_AT_ONCE
+from shadowmetric.ops.grid_rows import GATHERED_AT_ONCE
+from shadowmetric.ops.row_lengths import MADE_AT_ONCE
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import SHORTEST_SIDE
 

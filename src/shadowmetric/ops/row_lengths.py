@@ -10,37 +10,55 @@ in float64; rows of float64 are brought near 1 by a power of two first, so that 
 Memory: a few numbers per row, and copies of a few rows at a time.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import torch
 from torch import Tensor
 
 from shadowmetric.ops.once import refuse_second_derivative
+from shadowmetric.ops.opaque import opaque
 from shadowmetric.types import Embeddings, Lengths
 
-SQUARED_AT_ONCE = 2**16  # numbers; fewer are not worth a second thread
+MADE_AT_ONCE = 2**16  # numbers on a CPU; fewer are not worth a second thread
+
+
+class MeasuredRows(NamedTuple):
+    """Rows in float64, those of float64 divided by a power of two, with their lengths and those of the source."""
+
+    rows: Tensor
+    scaled: Tensor
+    length: Tensor
 
 
 def row_lengths_of(source: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
     """Return the length of each row, without a graph; no copy of the rows."""
-    source = source.detach()
-    lengths = torch.empty(len(source), dtype=torch.float64, device=source.device)
-    some = max(1, SQUARED_AT_ONCE // source.shape[1])
-    for part, length in zip(source.split(some), lengths.split(some), strict=True):
-        rows, exponent = _near_one(part)
-        length.copy_(square_root(sum_in_order(rows.square_())))
-        if exponent is not None:
-            length.mul_(power_of_two(exponent[:, 0]))
-    return lengths.to(dtype)
+    return _row_lengths(source.detach()).to(dtype)
 
 
-def scaled_rows(source: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
-    """Return some rows in float64 and their lengths; those of float64 brought near 1, both alike."""
-    rows, exponent = _near_one(source)
-    return rows, length if exponent is None else length * power_of_two(-exponent[:, 0])
+@opaque("row_lengths", lambda source: source.new_empty(len(source), dtype=torch.float64))
+def _row_lengths(source: Tensor) -> Tensor:
+    return torch.cat([measure_rows(part).length for part in source.split(rows_at_once(source))])
 
 
+def rows_at_once(source: Tensor) -> int:
+    """Return how many rows are converted at once: few on a CPU, all where every call is a launch."""
+    return max(1, MADE_AT_ONCE // source.shape[1] if source.device.type == "cpu" else len(source))
+
+
+def measure_rows(source: Tensor) -> MeasuredRows:
+    """Return some rows in float64 and their lengths."""
+    if source.dtype != torch.float64:
+        rows = source.to(torch.float64)
+        length = square_root(sum_in_order(rows.square()))
+        return MeasuredRows(rows, length, length)
+    exponent = exponent_of(source.abs().amax(1, keepdim=True)).clamp_max_(1022)
+    rows = source * power_of_two(-exponent)
+    scaled = square_root(sum_in_order(rows.square()))
+    return MeasuredRows(rows, scaled, scaled * power_of_two(exponent[:, 0]))
+
+
+@opaque("square_root", torch.empty_like)
 def square_root(squares: Tensor) -> Tensor:
     """Return the root of each number, rounded correctly."""
     if squares.device.type != "cpu":
@@ -51,19 +69,12 @@ def square_root(squares: Tensor) -> Tensor:
 def sum_in_order(values: Tensor) -> Tensor:
     """Return the sum of each row, added in one order whatever the machine; overwrites the values."""
     width = values.shape[1]
+    numbers = values.numpy() if values.device.type == "cpu" else values  # the same additions, at less cost a call
     while width > 1:
         half = (width + 1) // 2
-        values[:, : width - half] += values[:, half:width]
+        numbers[:, : width - half] += numbers[:, half:width]
         width = half
     return values[:, 0]
-
-
-def _near_one(source: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return a copy in float64; if the source is float64, divided by a power of two, and its exponent."""
-    if source.dtype != torch.float64:
-        return source.to(torch.float64), None
-    exponent = exponent_of(source.abs().amax(1, keepdim=True)).clamp_max_(1022)
-    return source * power_of_two(-exponent), exponent
 
 
 def exponent_of(values: Tensor) -> Tensor:
