@@ -20,7 +20,7 @@ LONGEST_ROW = {torch.float32: 1e18, torch.float64: 1e150}  # of rows that are co
 
 
 def reads_values(tensor: Tensor, *, debug: bool = False) -> bool:
-    """Return whether values may be read to check them: always on a CPU, elsewhere to debug, never in a compiled graph."""
+    """Return whether values may be read to be checked: on a CPU, elsewhere to debug, never in a compiled graph."""
     return not torch.compiler.is_compiling() and (debug or tensor.device.type == "cpu")
 
 
@@ -49,6 +49,13 @@ def check_scratch(scratch_bytes: int) -> int:
     if isinstance(scratch_bytes, bool) or not isinstance(scratch_bytes, int) or scratch_bytes < 1:
         raise ValueError(f"scratch_bytes is {scratch_bytes!r}; it must be a number of bytes, such as 32 * 2**20.")
     return scratch_bytes
+
+
+def check_slots(slots: int | None) -> int | None:
+    """Return the slots, or refuse what is no number of positives."""
+    if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int) or slots < 1):
+        raise ValueError(f"slots is {slots!r}; it must be 1 or more: the most positives that a row has.")
+    return slots
 
 
 def check_choice(value: object, choices: tuple[str, ...], name: str) -> str:

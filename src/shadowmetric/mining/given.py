@@ -18,7 +18,7 @@ from torch import Tensor
 
 from shadowmetric.checks import ELSEWHERE, check_anchors_at, check_batch, check_lengths, reads_values
 from shadowmetric.ops.grid_rows import GridRows
-from shadowmetric.ops.memory import Bytes, Cost
+from shadowmetric.ops.memory import Bytes
 from shadowmetric.ops.nearest_beyond import BITS
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.types import Triplets
@@ -114,39 +114,6 @@ class Mined(NamedTuple):
 
     triplets: Triplets
     squared: tuple[Tensor, Tensor] | None = None
-
-
-class GivenMiner:
-    """A miner: checks what it is given. Subclasses say which triplets they choose."""
-
-    debug: bool
-
-    def mine(self, given: Given) -> Mined:
-        """Return the triplets of a checked batch."""
-        raise NotImplementedError
-
-    @property
-    def triplet_for_each(self) -> str:
-        """Return what there are at most as many triplets of as: a unit of `ops.memory.Bytes`."""
-        return "positive"
-
-    def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
-        """Return what mining embeddings of a type takes, as formulas; `kept` is what the triplets take."""
-        raise NotImplementedError
-
-    @torch.no_grad()
-    def __call__(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        references: Tensor | None = None,
-        reference_labels: Tensor | None = None,
-        *,
-        anchors_at: int | None = None,
-    ) -> Triplets:
-        """Return the triplets of a batch, or of a batch against references."""
-        given = check_given(embeddings, labels, references, reference_labels, anchors_at, debug=self.debug)
-        return self.mine(given).triplets
 
 
 def fingerprints(rows: Tensor, dtype: torch.dtype) -> Tensor:
