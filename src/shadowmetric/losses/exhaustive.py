@@ -7,6 +7,8 @@ streamed by `row_stream`: a block of whole rows against all others, and one posi
 Memory: the scratch, and a few numbers per row. Time: a product, and a pass over it for each positive of a row.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -48,7 +50,7 @@ def all_triplet_totals(
     slots = most_partners(given, places, slots)
     rows, others = given.embeddings, given.references  # not given: a graph must not keep the rows on the grid
 
-    def terms(start: int, stop: int) -> list[Term]:
+    def terms(start: int, stop: int) -> Sequence:
         positive, negative = pairs.masks(start, stop)
         mined_at = None  # squared distances that the miner compares, where the loss compares others
         if isinstance(miner, SemiHardMiner) and miner.normalize != normalize:

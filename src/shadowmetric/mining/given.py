@@ -20,6 +20,7 @@ from shadowmetric.checks import ELSEWHERE, check_anchors_at, check_batch, check_
 from shadowmetric.ops.grid_rows import GridRows
 from shadowmetric.ops.memory import Bytes
 from shadowmetric.ops.nearest_beyond import BITS
+from shadowmetric.ops.opaque import opaque
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.types import Triplets
 
@@ -116,6 +117,7 @@ class Mined(NamedTuple):
     squared: tuple[Tensor, Tensor] | None = None
 
 
+@opaque("fingerprints", lambda rows, dtype: rows.new_empty(len(rows), dtype=torch.int64))
 def fingerprints(rows: Tensor, dtype: torch.dtype) -> Tensor:
     """Return an int64 for each row that equal rows share: 64 mixed bits, so that others practically never do.
 
@@ -124,7 +126,7 @@ def fingerprints(rows: Tensor, dtype: torch.dtype) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     factors = torch.randint(-(2**62), 2**62, (rows.shape[1],), generator=generator).to(rows.device) | 1
     prints = torch.empty(len(rows), dtype=torch.int64, device=rows.device)
-    some = max(1, NUMBERS_AT_ONCE // rows.shape[1])
+    some = max(1, NUMBERS_AT_ONCE // rows.shape[1] if rows.device.type == "cpu" else len(rows))
     for start in range(0, len(rows), some):
         block = (rows[start : start + some].detach().to(dtype) + 0.0).contiguous()  # -0 becomes 0
         numbers = block.view(BITS[dtype]).long()

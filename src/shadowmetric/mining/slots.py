@@ -38,6 +38,7 @@ from shadowmetric.ops.arrays import (
     joined,
     library_of,
     places_among,
+    reciprocals,
     stable_order,
     to_tensor,
 )
@@ -263,7 +264,7 @@ def at(values: Array, column: Array) -> Array:
 
 def _nearest_by_reciprocal(negatives: Array, floors: Array) -> tuple[Array, Array]:
     apart = negatives[:, None] - (floors + HALF_STEP).clip(None, BEYOND_ALL)[:, :, None]
-    column = first_largest(1 / apart)
+    column = first_largest(reciprocals(apart))
     value = at(negatives, column)
     return library_of(value).where(value > floors, value, NEVER), column
 

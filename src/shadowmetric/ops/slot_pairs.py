@@ -44,11 +44,14 @@ class SlotPairs(NamedTuple):
 
 def slot_totals(embeddings: Tensor, references: Tensor | None, pairs: SlotPairs, reduce: Reduce) -> tuple[Tensor, ...]:
     """Return the total, with a gradient, and the count."""
-    if torch.compiler.is_compiling():
-        lengths = pairs.lengths or (None, None)
-        dots = _SlotDots.apply(embeddings, references, pairs.other, pairs.dots, *pairs.squares, *lengths)
-        return reduce(*dots)  # pyright: ignore[reportArgumentType, reportCallIssue]
-    return _SlotTotals.apply(embeddings, references, pairs, reduce)  # pyright: ignore[reportReturnType]
+    if not torch.compiler.is_compiling():
+        return _SlotTotals.apply(embeddings, references, pairs, reduce)  # pyright: ignore[reportReturnType]
+    length, other_length = _lengths(pairs, own=references is None)
+    if pairs.lengths is None:
+        known: Any = _SlotDots.apply(embeddings, references, pairs.other, None, None, pairs.dots, *pairs.squares)
+        return reduce(*known)
+    dots: Any = _SlotDots.apply(embeddings, references, pairs.other, length, other_length, pairs.dots)
+    return reduce(dots, *pairs.squares)
 
 
 class _SlotTotals(torch.autograd.Function):
@@ -67,7 +70,7 @@ class _SlotTotals(torch.autograd.Function):
         dtype = working_dtype(embeddings.dtype, others.dtype)
         ctx.own = references is None
         ctx.save_for_backward(
-            embeddings, others, pairs.other, *_sides(pairs.lengths), *(slope.to(dtype) for slope in slopes)
+            embeddings, others, pairs.other, *_lengths(pairs, own=ctx.own), *(slope.to(dtype) for slope in slopes)
         )
         ctx.mark_non_differentiable(count)
         return total.detach(), count
@@ -82,7 +85,7 @@ class _SlotTotals(torch.autograd.Function):
 
 
 class _SlotDots(torch.autograd.Function):
-    """The same for compiled graphs: known dot products and squares, whose gradient is that of the rows."""
+    """The same for compiled graphs: dot products, and squares of rows as they are, with the gradient of the rows."""
 
     @staticmethod
     def forward(
@@ -90,28 +93,29 @@ class _SlotDots(torch.autograd.Function):
         embeddings: Tensor,
         references: Tensor | None,
         other: Tensor,
-        dots: Tensor,
-        square: Tensor,
-        other_square: Tensor,
         length: Tensor | None,
         other_length: Tensor | None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        *known: Tensor,
+    ) -> Any:
         others = embeddings if references is None else references
-        ctx.own, ctx.unit = references is None, length is not None
+        ctx.own, ctx.known = references is None, len(known)
         ctx.save_for_backward(embeddings, others, other, length, other_length)
-        return dots.clone(), square.clone(), other_square.clone()
+        return known[0].clone() if len(known) == 1 else tuple(values.clone() for values in known)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         embeddings, others, other, length, other_length = ctx.saved_tensors
         dtype = working_dtype(embeddings.dtype, others.dtype)
-        slopes = [grad.to(dtype) for grad in grads[: 1 if ctx.unit else 3]]
+        slopes = [grad.to(dtype) for grad in grads]
         first, second = _gradients(ctx, embeddings, others, other, (length, other_length), slopes)
-        return first, second, *[None] * 6
+        return first, second, *[None] * (3 + ctx.known)
 
 
-def _sides(lengths: tuple[Tensor, Tensor] | None) -> tuple[Tensor | None, Tensor | None]:
-    return (None, None) if lengths is None else lengths
+def _lengths(pairs: SlotPairs, *, own: bool) -> tuple[Tensor | None, Tensor | None]:
+    """Return the lengths of both sides, once if they are one."""
+    if pairs.lengths is None:
+        return None, None
+    return pairs.lengths[0], None if own else pairs.lengths[1]
 
 
 def _gradients(
