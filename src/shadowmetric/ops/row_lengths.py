@@ -76,7 +76,8 @@ def sum_in_order(values: Array) -> Array:
     width = values.shape[1]
     while width > 1:
         half = (width + 1) // 2
-        values[:, : width - half] += values[:, half:width]
+        upper = values[:, : width - half]
+        upper += values[:, half:width]
         width = half
     return values[:, 0]
 
