@@ -27,6 +27,8 @@ def index_of(*shape: int) -> Tensor:
     return torch.where(torch.rand(shape, generator=DRAW) < 0.3, outside, index)
 
 
+BEYOND = torch.full((1, 5), torch.inf)  # lies before the first row and behind the last
+
 QUESTIONS: dict[str, tuple[Tensor, ...]] = {
     f"{dtype} {dim}": (rows_of(12, dim, dtype), index_of(9, 4), rows_of(9, 4, dtype))
     for dtype in TYPES
@@ -37,6 +39,11 @@ QUESTIONS |= {
     "int32": (rows_of(12, 5), torch.randint(12, (6, 3), generator=DRAW).int(), rows_of(6, 3)),
     "transposed": (rows_of(5, 12).T, index_of(4, 6).T, rows_of(4, 6).T),
     "all outside": (rows_of(12, 5), torch.full((3, 2), -1), rows_of(3, 2)),
+    "just outside": (
+        torch.cat([BEYOND, rows_of(12, 5), BEYOND])[1:-1],
+        torch.tensor([[0, -1], [12, 11]]),
+        rows_of(2, 2),
+    ),
     "no rows": (rows_of(0, 5), index_of(3, 2), rows_of(3, 2)),
     "no sums": (rows_of(12, 5), index_of(0, 2), rows_of(0, 2)),
     "no terms": (rows_of(12, 5), index_of(3, 0), rows_of(3, 0)),
