@@ -226,9 +226,9 @@ def work_of_anchors() -> list[int]:
     seen = []
 
     class Noting(sm.HardMiner):
-        def mine(self, given):
+        def mine_in_slots(self, given, slots):
             seen.append((len(given.embeddings), len(given.others)))
-            return super().mine(given)
+            return super().mine_in_slots(given, slots)
 
     own = own_share()
     sm.GatheredLoss(sm.ShadowLoss(miner=Noting()))(images[own], labels[own])

@@ -17,6 +17,7 @@ from made_rows import KINDS, made_rows
 from random_rounding import random_rounding
 
 import shadowmetric as sm
+from shadowmetric.mining import slots
 from shadowmetric.ops import proposed_nearest
 
 SEEDS = 3
@@ -45,13 +46,13 @@ def made(kind: str, rows: int, dim: int, seed: int, dtype: torch.dtype) -> tuple
 
 @contextlib.contextmanager
 def proposing(always: bool):
-    """Let the fast product propose for batches of any size, or for none."""
-    before = proposed_nearest.WORTH_PROPOSING
-    proposed_nearest.WORTH_PROPOSING = 0 if always else 2**62
+    """Mine in class order, and let the fast product propose for batches of any size, or for none."""
+    before = proposed_nearest.WORTH_PROPOSING, slots.SMALL_BATCH
+    proposed_nearest.WORTH_PROPOSING, slots.SMALL_BATCH = 0 if always else 2**62, 0
     try:
         yield
     finally:
-        proposed_nearest.WORTH_PROPOSING = before
+        proposed_nearest.WORTH_PROPOSING, slots.SMALL_BATCH = before
 
 
 BATCHES = (

@@ -11,7 +11,7 @@ from torch import Tensor
 from shadowmetric.checks import ELSEWHERE
 from shadowmetric.mining import BatchHardMiner, HardMiner, SemiHardMiner
 from shadowmetric.mining.classes import group_by_class
-from shadowmetric.mining.given import GivenMiner
+from shadowmetric.mining.miner import GivenMiner
 from shadowmetric.ops.arg_min import LAST
 from shadowmetric.ops.fused_nearest import fused_nearest
 from shadowmetric.ops.grid_rows import GridRows, GridSide

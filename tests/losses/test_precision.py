@@ -1,0 +1,52 @@
+"""Precision is the library's own choice: neither autocast nor torch's flag for products changes an answer."""
+
+import pytest
+import torch
+from every_loss import CLASSES, LOSSES
+
+import shadowmetric as sm
+from shadowmetric.mining import slots
+
+
+def made(rows: int = 36, dim: int = 12):
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(rows) % CLASSES
+    centres = torch.randn(CLASSES, dim, generator=generator)
+    return centres[labels] + torch.randn(rows, dim, generator=generator), labels
+
+
+def value_and_gradient(loss, embeddings, labels, context):
+    leaf = embeddings.clone().requires_grad_()
+    with context:
+        value = loss(leaf, labels)
+        value.backward()
+    return value.detach(), leaf.grad
+
+
+@pytest.mark.parametrize("by_class", [False, True], ids=["in slots", "by class"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_autocast_changes_no_bit(name, by_class, monkeypatch):
+    if by_class:
+        monkeypatch.setattr(slots, "SMALL_BATCH", 0)
+    embeddings, labels = made()
+    torch.manual_seed(0)
+    loss = LOSSES[name](embeddings.shape[1])
+    plain = value_and_gradient(loss, embeddings, labels, torch.autocast("cpu", enabled=False))
+    cast = value_and_gradient(loss, embeddings, labels, torch.autocast("cpu", torch.bfloat16))
+    for expected, answer in zip(plain, cast, strict=True):
+        assert answer.dtype == expected.dtype
+        assert torch.equal(answer, expected)
+
+
+@pytest.mark.parametrize("precision", ["high", "medium"])
+@pytest.mark.parametrize("miner", [sm.SemiHardMiner(0.5), sm.HardMiner(), sm.BatchHardMiner()], ids=repr)
+def test_the_flag_for_float32_products_changes_no_triplet(miner, precision):
+    embeddings, labels = made(1200, 24)  # so many that a fast product proposes
+    embeddings = embeddings[0] + 1e-2 * embeddings
+    expected = miner(embeddings, labels)
+    torch.set_float32_matmul_precision(precision)
+    try:
+        answer = miner(embeddings, labels)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert all(torch.equal(one, other) for one, other in zip(answer, expected, strict=True))

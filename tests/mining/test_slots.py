@@ -1,0 +1,104 @@
+"""Mining in slots and in class order choose the same triplets, with numpy and with torch, for every setting."""
+
+import math
+
+import pytest
+import torch
+from batches import batches, with_references
+from hypothesis import given
+from hypothesis import strategies as st
+
+import shadowmetric as sm
+from shadowmetric.mining import slots
+from shadowmetric.mining.given import check_given
+
+MINERS = {
+    "semi_hard": sm.SemiHardMiner(0.5),
+    "no upper end": sm.SemiHardMiner(math.inf),
+    "distance": sm.SemiHardMiner(0.3, unit="distance"),
+    "fallback": sm.SemiHardMiner(0.1, fallback="farthest"),
+    "nearest positive": sm.SemiHardMiner(0.5, positives="nearest"),
+    "farthest positive": sm.SemiHardMiner(0.5, positives="farthest", fallback="farthest"),
+    "free rows": sm.SemiHardMiner(0.5, normalize=False),
+    "hard": sm.HardMiner(),
+    "hard, free rows": sm.HardMiner(normalize=False),
+    "batch_hard": sm.BatchHardMiner(),
+}
+
+
+def listed(mined) -> list[tuple[int, ...]]:
+    return [tuple(row) for row in torch.stack(mined.triplets, 1).tolist()]
+
+
+def mine_both_ways(miner, batch, width=None):
+    given_batch = check_given(*batch)
+    arranged = slots.arrange_slots(given_batch, width)
+    return slots.list_triplets(miner.mine_in_slots(given_batch, arranged)), miner.mine_by_class(given_batch)
+
+
+@pytest.mark.parametrize("few", [0, 2**14], ids=["torch", "numpy"])
+@pytest.mark.parametrize("name", MINERS)
+def test_slots_choose_what_class_order_chooses(name, few, monkeypatch):
+    monkeypatch.setattr(slots, "FEW_DISTANCES", few)
+
+    @given(st.one_of(batches(), with_references()), st.sampled_from([torch.float32, torch.float64, torch.bfloat16]))
+    def check(batch, dtype):
+        batch = [tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in batch]
+        in_slots, by_class = mine_both_ways(MINERS[name], batch)
+        assert listed(in_slots) == listed(by_class)
+
+    check()
+
+
+@given(batches(), st.integers(0, 5))
+def test_more_slots_than_needed_change_nothing(batch, more):
+    most = max(1, int(torch.bincount(torch.unique(batch[1], return_inverse=True)[1]).max()) - 1)
+    in_slots, by_class = mine_both_ways(sm.SemiHardMiner(0.5), batch, most + more)
+    assert listed(in_slots) == listed(by_class)
+    value = sm.ShadowLoss(slots=most + more)(*batch)
+    assert torch.equal(value, sm.ShadowLoss()(*batch))
+
+
+@given(batches(), st.integers(0, 2**20))
+def test_a_seed_draws_the_same_negatives_in_slots_and_in_class_order(batch, seed):
+    def miner():
+        return sm.SemiHardMiner(1.0, "random", generator=torch.Generator().manual_seed(seed))
+
+    given_batch = check_given(*batch)
+    arranged = slots.arrange_slots(given_batch, None)
+    in_slots = slots.list_triplets(miner().mine_in_slots(given_batch, arranged))
+    assert listed(in_slots) == listed(miner().mine_by_class(given_batch))
+
+
+def test_blocks_of_rows_are_joined_and_slots_taken_a_few_at_once():
+    generator = torch.Generator().manual_seed(0)
+    embeddings, labels = torch.randn(60, 8, generator=generator), torch.arange(60) // 6
+    given_batch = check_given(embeddings, labels)
+    arranged = slots.arrange_slots(given_batch, 5)
+    for miner in (sm.SemiHardMiner(0.5), sm.BatchHardMiner()):
+        small = type(miner)(*([0.5] if isinstance(miner, sm.SemiHardMiner) else []), scratch_bytes=1)
+        assert listed(slots.list_triplets(small.mine_in_slots(given_batch, arranged))) == listed(
+            miner.mine(given_batch)
+        )
+
+
+def test_too_few_slots_are_refused_with_the_number_that_is_needed():
+    with pytest.raises(ValueError, match=r"slots is 2, and a row of this batch has 3 positives; give at least as many"):
+        sm.ShadowLoss(slots=2)(torch.randn(8, 4), torch.arange(8) // 4)
+    with pytest.raises(ValueError, match=r"slots is 2, and a row"):
+        sm.ShadowLoss(miner="all", slots=2)(torch.randn(8, 4), torch.arange(8) // 4)
+    for wrong in (0, -1, True):
+        with pytest.raises(ValueError, match="slots is"):
+            sm.ShadowLoss(slots=wrong)
+
+
+def test_one_large_class_and_large_batches_are_left_to_class_order():
+    def arranged(labels, rows, **settings):
+        return slots.arrange_slots(check_given(torch.randn(rows, 2), labels), None, **settings)
+
+    assert arranged(torch.arange(60) // 5, 60) is not None
+    lonely = torch.arange(200)
+    lonely[:50] = 0  # 200 x 49 places for 2,450 pairs
+    assert arranged(lonely, 200) is None
+    assert arranged(torch.arange(600) // 5, 600) is None
+    assert arranged(torch.arange(60) // 5, 60, scratch_bytes=1000) is None
