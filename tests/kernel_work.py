@@ -76,6 +76,21 @@ def answer_gather(questions: dict[str, tuple[Tensor, ...]]) -> dict[str, Tensor]
     return {name: gathers[len(question)](*question) for name, question in questions.items()}
 
 
+def answer_losses(questions: dict[str, tuple[Tensor, ...]]) -> dict[str, list[Tensor]]:
+    """Return gradients of losses in slots, without and with kernels, of (embeddings, labels[, references and theirs])."""
+    import shadowmetric as sm
+
+    answers = {}
+    for name, (embeddings, labels, *more) in questions.items():
+        for fused in (False, True):
+            loss = sm.ShadowLoss(0.5, miner=name.split()[0], slots=12, fused=fused, reduction="sum")
+            rows = [tensor.clone().requires_grad_() for tensor in (embeddings, *more[:1])]
+            compared = {"references": rows[1], "reference_labels": more[1]} if more else {}
+            loss(rows[0], labels, **compared).backward()
+            answers[f"{name} {fused}"] = [row.grad for row in rows]
+    return answers
+
+
 def step(embeddings: Tensor, labels: Tensor, floors: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Use both operators, as a mined loss does."""
     grid = GridRows(embeddings, normalize=True, finer=False)

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 import torch
-from kernel_work import Asked, answer_nearest, run
+from kernel_work import Asked, answer_losses, answer_nearest, run
 from made_rows import made_rows
 from torch import Tensor
 
@@ -244,3 +244,21 @@ LABELS, FLOORS = torch.arange(4), torch.zeros(4, 2, dtype=torch.float64)
 def test_what_does_not_fit_is_refused(arguments, words):
     with pytest.raises(ValueError, match=words):
         fused_nearest(*arguments)
+
+
+@interpreted
+def test_losses_with_kernels_equal_those_without():
+    draw = torch.Generator().manual_seed(1)
+    rows, references = torch.randn(45, 33, generator=draw), torch.randn(52, 33, generator=draw)
+    rows[20:24] = rows[3]
+    labels, others = torch.randint(0, 9, (45,), generator=draw), torch.randint(0, 9, (52,), generator=draw)
+    questions = {
+        f"{miner} {kind}": batch
+        for miner in ("semi_hard", "hard", "batch_hard")
+        for kind, batch in {"own": (rows, labels), "references": (rows, labels, references, others)}.items()
+    }
+    answers = run(answer_losses, questions, interpret=True)
+    for name in questions:
+        for plain, fused in zip(answers[f"{name} False"], answers[f"{name} True"], strict=True):
+            assert plain.abs().max() > 0
+            torch.testing.assert_close(fused, plain, rtol=1e-5, atol=1e-6)

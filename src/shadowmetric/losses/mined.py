@@ -60,6 +60,7 @@ class MinedSettings(TypedDict, total=False):
     normalize: bool
     reduction: str
     slots: int | None
+    fused: bool
     scratch_bytes: int
     debug: bool
 
@@ -113,6 +114,8 @@ class MinedLoss(SummedLoss):
     reduction: "mean" or "sum" over triplets, or "mean_nonzero" over those with a value above zero.
     slots: the most positives that a row has, per_class - 1 of a batch with per_class rows of each class. With it a
     device never waits for the host, and torch.compile makes one graph; without it the labels are asked.
+    fused: search and add up by Triton's kernels, for large batches on a GPU: no block of distances is ever stored. Not
+    the default, since nobody has measured them on a GPU yet. Unit rows of float32 or half types.
     scratch_bytes: what mining and streaming may use beyond inputs and results; 64 times as much on other devices
     than a CPU.
     debug: check values (finite, in range) on any device; on a CPU they always are.
@@ -129,6 +132,7 @@ class MinedLoss(SummedLoss):
         normalize: bool = True,
         reduction: str = "mean",
         slots: int | None = None,
+        fused: bool = False,
         scratch_bytes: int = SCRATCH_BYTES,
         debug: bool = False,
     ):
@@ -142,7 +146,7 @@ class MinedLoss(SummedLoss):
         self.miner: Miner = MINERS[miner](margin, scratch_bytes) if isinstance(miner, str) else miner
         self.normalize = normalize
         self.reduction = check_choice(reduction, REDUCTIONS, "reduction")
-        self.slots = check_slots(slots)
+        self.slots, self.fused = check_slots(slots), fused
         self.scratch_bytes = check_scratch(scratch_bytes)
         self.debug = debug or getattr(self.miner, "debug", False)
 
@@ -192,7 +196,7 @@ class MinedLoss(SummedLoss):
             )
             return reduced(totals, self.reduction)
         if triplets is None and isinstance(self.miner, GivenMiner):
-            slots = arrange_slots(given, self.slots, self.scratch_bytes)
+            slots = arrange_slots(given, self.slots, self.scratch_bytes, fused=self.fused)
             if slots is not None:
                 return self._sums_in_slots(given, self.miner, slots)
         chosen, squared = mine(self.miner, given) if triplets is None else (triplets, None)
@@ -215,7 +219,7 @@ class MinedLoss(SummedLoss):
         pairs = slot_pairs_of(
             given, mined, normalize=self.normalize, known=self.normalize and getattr(miner, "normalize", True)
         )
-        total, count = slot_totals(given.embeddings, given.references, pairs, reduce)
+        total, count = slot_totals(given.embeddings, given.references, pairs._replace(fused=self.fused), reduce)
         return sums_of((total, 0 if self.reduction == "sum" else count))
 
     def said_settings(self) -> str:

@@ -20,7 +20,6 @@ from shadowmetric.mining.slots import (
     SlotTriplets,
     extreme_positive,
     keep_where,
-    nearest_of,
 )
 from shadowmetric.ops.memory import Bytes, Cost
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
@@ -56,7 +55,7 @@ class BatchHardMiner(GivenMiner):
         search = SlotSearch(given, slots, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
 
         def choose(block: SlotBlock) -> SlotTriplets:
-            farther, negative = nearest_of(block)
+            farther, negative = search.nearest(block)
             return keep_where(extreme_positive(block, farthest=True), negative, farther)
 
         return search.choose(choose)

@@ -15,7 +15,7 @@ from shadowmetric.mining.given import Given, Mined
 from shadowmetric.mining.miner import GivenMiner
 from shadowmetric.mining.nearest import Search, search_phases
 from shadowmetric.mining.ordered import in_order, no_triplets
-from shadowmetric.mining.slots import SlotBlock, Slots, SlotSearch, SlotTriplets, keep_where, nearest_of
+from shadowmetric.mining.slots import SlotBlock, Slots, SlotSearch, SlotTriplets, keep_where
 from shadowmetric.ops.arrays import library_of
 from shadowmetric.ops.memory import Bytes, Cost
 from shadowmetric.ops.runs import NEVER
@@ -53,7 +53,7 @@ class HardMiner(GivenMiner):
         search = SlotSearch(given, slots, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
 
         def choose(block: SlotBlock) -> SlotTriplets:
-            farther, negative = nearest_of(block)
+            farther, negative = search.nearest(block)
             negative = library_of(negative).where(block.closer < NEVER, negative, 0)  # one for all places of a row
             return keep_where(block, negative, farther)
 

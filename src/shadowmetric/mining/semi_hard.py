@@ -106,6 +106,8 @@ class SemiHardMiner(GivenMiner):
     @torch.no_grad()
     def mine_in_slots(self, given: Given, slots: Slots) -> SlotTriplets:
         """Return the chosen negative for each positive, or for one of them."""
+        if slots.fused and (self.negatives, self.fallback) != ("nearest", "drop"):
+            raise ValueError(f"fused finds the nearest negative only, not that of {self}; leave fused out.")
         search = SlotSearch(given, slots, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
         chances, places = None, slots.width if self.positives == "every" else 1
         if self.negatives == "random":

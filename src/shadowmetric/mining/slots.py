@@ -42,7 +42,8 @@ from shadowmetric.ops.arrays import (
     stable_order,
     to_tensor,
 )
-from shadowmetric.ops.grid_rows import ExactSide, GridRows
+from shadowmetric.ops.grid_rows import ExactSide, GridRows, pair_squared
+from shadowmetric.ops.nearest_beyond import NO_FLOOR
 from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, SHORTEST_SIDE, scratch_on
 from shadowmetric.types import Triplets
@@ -67,11 +68,15 @@ class Places(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """Of each row, its positives and which of them there are: (rows, slots). labels: of both sides."""
+    """Of each row, its positives and which of them there are: (rows, slots).
+
+    labels: of both sides. fused: search by one kernel of Triton (`ops/fused_nearest`), without blocks of distances.
+    """
 
     positive: Array
     real: Array
     labels: tuple[Array, Array]
+    fused: bool = False
 
     @property
     def width(self) -> int:
@@ -109,7 +114,9 @@ class SlotBlock(NamedTuple):
 Choose = Callable[[SlotBlock], SlotTriplets]
 
 
-def arrange_slots(given: Given, slots: int | None, scratch_bytes: int = SCRATCH_BYTES) -> Slots | None:
+def arrange_slots(
+    given: Given, slots: int | None, scratch_bytes: int = SCRATCH_BYTES, *, fused: bool = False
+) -> Slots | None:
     """Return the positives of each row, or None where it is better to mine in class order (`nearest.py`).
 
     1. A CPU takes this way for batches of at most 2^18 distances that fit into the scratch.
@@ -117,19 +124,19 @@ def arrange_slots(given: Given, slots: int | None, scratch_bytes: int = SCRATCH_
     3. Where nobody gave the slots, not if one large class would leave most places empty: with more than 1,024 places,
        and more than two for each positive pair. In a compiled graph, which can't ask the labels, slots must be given.
     """
-    if not torch.compiler.is_compiling() and given.labels.device.type == "cpu":
+    if not torch.compiler.is_compiling() and given.labels.device.type == "cpu" and not fused:
         distances = given.labels.shape[0] * given.others.shape[0]
         if distances > SMALL_BATCH or 2 * ENTRY_BYTES * distances > scratch_bytes:
             return None
-    labels = label_arrays(given)
+    labels = (given.labels, given.reference_labels) if fused else label_arrays(given)
     places = class_places(*labels)
     if slots is not None or torch.compiler.is_compiling():
-        return _positives(given, most_partners(given, places, slots), places, labels)
+        return _positives(given, most_partners(given, places, slots), places, labels)._replace(fused=fused)
     partners = places.partners
     most, pairs = _read_both(partners.max(), partners.sum())
     if len(partners) * most > max(FEW_PLACES, WASTED * pairs):
         return None
-    return _positives(given, max(most, 1), places, labels)
+    return _positives(given, max(most, 1), places, labels)._replace(fused=fused)
 
 
 def _read_both(first: Array, second: Array) -> list[int]:
@@ -208,6 +215,8 @@ class SlotSearch:
 
     def choose(self, choose: Choose) -> SlotTriplets:
         """Return what is chosen for each place, a block of rows after the other."""
+        if self.slots.fused:
+            return choose(self._fused_block())
         rows, columns = (len(grid) for grid in self.grids)
         height = max(SHORTEST_SIDE, self.scratch_bytes // (2 * ENTRY_BYTES * columns))
         height = -(-rows // -(-rows // height))
@@ -228,6 +237,21 @@ class SlotSearch:
         same = labels[here, None] == other_labels
         return SlotBlock(here, positive, closer, arrays.where(same, NEVER, squared))
 
+    def _fused_block(self) -> SlotBlock:
+        """Return all rows, with no distances but those of the positives."""
+        positive = self.slots.positive
+        row = torch.arange(len(positive), device=positive.device)[:, None].expand_as(positive)
+        squared = pair_squared(*self.grids, row.reshape(-1), positive.reshape(-1)).view_as(positive)
+        closer = torch.where(self.slots.real, squared, NEVER)
+        return SlotBlock(slice(0, len(positive)), positive, closer, closer[:, :0])
+
+    def nearest(self, block: SlotBlock) -> tuple[Array, Array]:
+        """Return distance and column of the nearest negative of each row: (rows, 1) each."""
+        if self.slots.fused:
+            return self.nearest_beyond(block, torch.full_like(block.closer[:, :1], NO_FLOOR))
+        column = first_least(block.negatives)[:, None]
+        return at(block.negatives, column), column
+
     def nearest_beyond(self, block: SlotBlock, floors: Array) -> tuple[Array, Array]:
         """Return distance and column of the nearest negative beyond each floor (rows, slots); NEVER if there is none.
 
@@ -235,6 +259,11 @@ class SlotSearch:
         the nearest beyond the floor: the differences are exact and not 0, and their reciprocals still tell them apart.
         A CPU does that faster than it compares, since it can't guess which of the entries lie beyond.
         """
+        if self.slots.fused:
+            from shadowmetric.ops.fused_nearest import fused_nearest  # takes seconds
+
+            nearest = fused_nearest(*self.grids, *self.slots.labels, floors)
+            return nearest.distance, nearest.rank.clamp_max(len(self.grids[1]) - 1)
         negatives = block.negatives
         fast = self.on_grid and (library_of(negatives) is not torch or negatives.device.type == "cpu")
         find = _nearest_by_reciprocal if fast else _nearest_by_comparison
@@ -282,12 +311,6 @@ def _draw_some(negatives: Array, lower: Array, upper: Array, chances: Array) -> 
     count = inside.sum(2)
     column = choose_by_chance(inside, count, chances).clip(None, negatives.shape[1] - 1)
     return library_of(count).where(count > 0, at(negatives, column), NEVER), column
-
-
-def nearest_of(block: SlotBlock) -> tuple[Array, Array]:
-    """Return distance and column of the nearest negative of each row: (rows, 1) each."""
-    column = first_least(block.negatives)[:, None]
-    return at(block.negatives, column), column
 
 
 def extreme_positive(block: SlotBlock, *, farthest: bool) -> SlotBlock:

@@ -40,6 +40,7 @@ class SlotPairs(NamedTuple):
     dots: Tensor  # (rows, places) float64
     squares: tuple[Tensor, Tensor]  # (rows, 1) and (rows, places) of rows as they are; both 1 for unit rows
     lengths: tuple[Tensor, Tensor] | None  # of both sides, for unit rows
+    fused: bool = False  # add up by kernels of Triton (`fused_gather`)
 
 
 def slot_totals(embeddings: Tensor, references: Tensor | None, pairs: SlotPairs, reduce: Reduce) -> tuple[Tensor, ...]:
@@ -48,9 +49,11 @@ def slot_totals(embeddings: Tensor, references: Tensor | None, pairs: SlotPairs,
         return _SlotTotals.apply(embeddings, references, pairs, reduce)  # pyright: ignore[reportReturnType]
     length, other_length = _lengths(pairs, own=references is None)
     if pairs.lengths is None:
-        known: Any = _SlotDots.apply(embeddings, references, pairs.other, None, None, pairs.dots, *pairs.squares)
+        known: Any = _SlotDots.apply(
+            embeddings, references, pairs.other, None, None, pairs.fused, pairs.dots, *pairs.squares
+        )
         return reduce(*known)
-    dots: Any = _SlotDots.apply(embeddings, references, pairs.other, length, other_length, pairs.dots)
+    dots: Any = _SlotDots.apply(embeddings, references, pairs.other, length, other_length, pairs.fused, pairs.dots)
     return reduce(dots, *pairs.squares)
 
 
@@ -68,7 +71,7 @@ class _SlotTotals(torch.autograd.Function):
             total, count = reduce(*leaves, *inputs[len(leaves) :])
         slopes: Any = torch.autograd.grad(total, leaves, materialize_grads=True)
         dtype = working_dtype(embeddings.dtype, others.dtype)
-        ctx.own = references is None
+        ctx.own, ctx.fused = references is None, pairs.fused
         ctx.save_for_backward(
             embeddings, others, pairs.other, *_lengths(pairs, own=ctx.own), *(slope.to(dtype) for slope in slopes)
         )
@@ -95,10 +98,11 @@ class _SlotDots(torch.autograd.Function):
         other: Tensor,
         length: Tensor | None,
         other_length: Tensor | None,
+        fused: bool,
         *known: Tensor,
     ) -> Any:
         others = embeddings if references is None else references
-        ctx.own, ctx.known = references is None, len(known)
+        ctx.own, ctx.known, ctx.fused = references is None, len(known), fused
         ctx.save_for_backward(embeddings, others, other, length, other_length)
         return known[0].clone() if len(known) == 1 else tuple(values.clone() for values in known)
 
@@ -108,7 +112,7 @@ class _SlotDots(torch.autograd.Function):
         dtype = working_dtype(embeddings.dtype, others.dtype)
         slopes = [grad.to(dtype) for grad in grads]
         first, second = _gradients(ctx, embeddings, others, other, (length, other_length), slopes)
-        return first, second, *[None] * (3 + ctx.known)
+        return first, second, *[None] * (4 + ctx.known)
 
 
 def _lengths(pairs: SlotPairs, *, own: bool) -> tuple[Tensor | None, Tensor | None]:
@@ -127,7 +131,7 @@ def _gradients(
         left = _Side(embeddings, lengths[0], dtype)
         right = left if own else _Side(others, lengths[1], dtype)
         wanted = ctx.needs_input_grad[0], ctx.needs_input_grad[0 if own else 1]
-        products = _Products(other, right.rows.shape[0], own and left.scale is not None)
+        products = _Products(other, right.rows.shape[0], own and left.scale is not None, ctx.fused)
         first, second = products.multiply(slopes[0], left.rows, right.rows, wanted)
         if len(slopes) == 3:
             first = None if first is None else first.addcmul_(slopes[1], left.rows, value=2)
@@ -159,10 +163,11 @@ class _Side:
 class _Products:
     """Products of the sparse matrix of all pairs, and of its transpose, with rows."""
 
-    def __init__(self, other: Tensor, references: int, joined: bool):
+    def __init__(self, other: Tensor, references: int, joined: bool, fused: bool):
         self.other, self.references = other, references
         self.joined = joined  # both products may be added up
-        self.filled = other.device.type == "cpu" and len(other) * references <= FILLED
+        self.add_up = _import_fused() if fused else _bag
+        self.filled = not fused and other.device.type == "cpu" and len(other) * references <= FILLED
 
     def multiply(
         self, weight: Tensor, rows: Tensor, other_rows: Tensor, wanted: tuple[bool, bool]
@@ -177,7 +182,7 @@ class _Products:
                 torch.mm(matrix.T, rows) if wanted[1] else None,
             )
         return (
-            _bag(self.other.reshape(-1), other_rows, self._begins(len(self.other)), weight) if wanted[0] else None,
+            self.add_up(self.other.reshape(-1), other_rows, self._begins(), weight.reshape(-1)) if wanted[0] else None,
             self._by_reference(rows, weight, self.other.shape[1]) if wanted[1] else None,
         )
 
@@ -191,16 +196,23 @@ class _Products:
         matrix = weight.new_zeros(len(self.other), self.references)
         return matrix.scatter_add_(1, self.other, weight)
 
-    def _begins(self, rows: int) -> Tensor:
-        places = self.other.shape[1]
-        return torch.arange(0, rows * places, places, device=self.other.device)
+    def _begins(self) -> Tensor:
+        rows, places = self.other.shape
+        return torch.arange(0, rows * places + 1, places, device=self.other.device)
 
     def _by_reference(self, rows: Tensor, weight: Tensor, places: int) -> Tensor:
         """Return for each reference the sum of weight times row over the pairs that name it, in their order."""
         ranked, order = torch.sort(self.other.reshape(-1), stable=True)
-        begins = torch.searchsorted(ranked, torch.arange(self.references, device=rows.device))
-        return _bag(order // places, rows, begins, weight.reshape(-1).index_select(0, order))
+        begins = torch.searchsorted(ranked, torch.arange(self.references + 1, device=rows.device))
+        return self.add_up(order // places, rows, begins, weight.reshape(-1).index_select(0, order))
 
 
 def _bag(numbers: Tensor, rows: Tensor, begins: Tensor, weight: Tensor) -> Tensor:
-    return embedding_bag(numbers, rows, begins, mode="sum", per_sample_weights=weight.reshape(-1))
+    """Return the sums of weight[k] rows[numbers[k]] for k in [begins[i], begins[i + 1])."""
+    return embedding_bag(numbers, rows, begins, mode="sum", per_sample_weights=weight, include_last_offset=True)
+
+
+def _import_fused() -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+    from shadowmetric.ops.fused_gather import fused_gather_sorted  # takes seconds
+
+    return lambda numbers, rows, begins, weight: fused_gather_sorted(rows, numbers, weight, begins)
