@@ -163,6 +163,15 @@ def count_step(step: Callable[..., Tensor], *tensors: Tensor, values: bool = Tru
     return counting.counts
 
 
+def count_forward(program: Callable[..., Any], *tensors: Tensor) -> tuple[Counts, Any]:
+    """Return what a program without gradient asks of the device, and its result on the CPU."""
+    counting = CountingMode(values=True)
+    inputs = [counting.send(tensor) for tensor in tensors]
+    with counting, HostValuesMode(counting), torch.no_grad():
+        result = program(*inputs)
+    return counting.counts, tree_map(values_of, result)
+
+
 def keep_on_host(index: Any) -> Any:
     """Return an index whose lists of numbers are tensors on the host: torch would send them to the device unseen."""
     if isinstance(index, tuple):
