@@ -7,7 +7,9 @@ import json
 import pytest
 from rich.console import Console
 
+from shadowmetric.bench import device_certificate
 from shadowmetric.bench import doctor as library
+from shadowmetric.bench.device_certificate import DeviceCertificate, DeviceCheck
 from shadowmetric.bench.doctor import Certificate, Check
 from shadowmetric.cli import main
 from shadowmetric.cli.doctor_table import print_certificate
@@ -19,6 +21,10 @@ WRONG = dataclasses.replace(
 )
 NAN = float("nan")
 FAILED = dataclasses.replace(CONTROL, value_difference=NAN, absolute=NAN, relative=NAN, verdict="failed")
+SAME = DeviceCheck("loss", "shadow hard", 32, "equal", 0.0, 0.0, 3, 40)
+OTHER = DeviceCheck("miner", "hard", 32, "different", waits=3, kernels=40)
+BROKEN = DeviceCheck("loss", "angular", 32, "failed", reason="TypeError: no float64")
+PRETENDED = DeviceCertificate("pretended", "a pretended accelerator", False, (SAME,))
 FAILS_ON_ONE = """
 from torch import nn
 from shadowmetric.ops.ranks import ranks_here
@@ -38,14 +44,19 @@ class Mean(nn.Module):
 @pytest.fixture
 def asked(monkeypatch):
     """Let the ranks be played, and return what they were asked."""
-    seen = {"checks": (OK, CONTROL), "notes": ()}
+    seen = {"checks": (OK, CONTROL), "notes": (), "device": PRETENDED}
 
     def played(subjects, ranks, *, report):
         seen.update(subjects=subjects, ranks=ranks)
         report("starting", 0.0)
         return Certificate(ranks, (30, 11), 1e-8, seen["checks"], seen["notes"])
 
+    def played_device(report):
+        report("losses", 0.5)
+        return seen["device"]
+
     monkeypatch.setattr(library, "certificate", played)
+    monkeypatch.setattr(device_certificate, "certify_device", played_device)
     return seen
 
 
@@ -142,6 +153,7 @@ def test_json_has_everything_whatever_is_found(capsys, asked, checks, code):
 @pytest.mark.parametrize("word", ["--quick", "--no-ranks"])
 def test_quick_starts_no_process(capsys, monkeypatch, word):
     monkeypatch.setattr(library, "certificate", None)
+    monkeypatch.setattr(device_certificate, "certify_device", None)
     run(word)
     out = capsys.readouterr().out
     assert "torch" in out
@@ -149,6 +161,7 @@ def test_quick_starts_no_process(capsys, monkeypatch, word):
     run(word, "--json")
     found = json.loads(capsys.readouterr().out)
     assert found["certificate"] is None
+    assert found["device"] is None
     assert found["ok"]
 
 
@@ -160,6 +173,8 @@ def test_quick_starts_no_process(capsys, monkeypatch, word):
         (("--loss", "nowhere:make"), "--loss nowhere:make: 'nowhere' could not be imported"),
         (("--cross-batch-memory", "-3"), "--cross-batch-memory is -3; it must be 0 or more."),
         (("--dim", "0"), "--dim is 0; it must be 1 or more."),
+        (("--certificate", "here.txt"), "--certificate is 'here.txt'; name a file that ends in .json or .md."),
+        (("--certificate", "nowhere/a.md"), "--certificate is 'nowhere/a.md'; the folder 'nowhere' is not there"),
     ],
 )
 def test_a_mistake_is_one_sentence(capsys, words, sentence):
@@ -168,6 +183,52 @@ def test_a_mistake_is_one_sentence(capsys, words, sentence):
     assert out == ""
     assert errors.startswith(sentence)
     assert errors.count("\n") == 1
+
+
+def test_without_an_accelerator_the_table_says_so_and_has_no_times(capsys, asked):
+    run()
+    out = capsys.readouterr().out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "Losses and miners on a pretended accelerator, beside the CPU" in lines
+    assert "loss or miner S verdict value gradient waits kernels" in lines
+    assert "loss shadow hard 32 equal 0 0 3 40" in lines
+    assert any("nothing was timed on an accelerator" in line for line in lines)
+    assert "µs" not in out
+
+
+def test_with_an_accelerator_the_times_that_were_measured_there_are_shown(capsys, asked):
+    timed = dataclasses.replace(SAME, times_us={"ours": 123.4, "dense": 1234.5, "pml": "not installed"})
+    asked["device"] = DeviceCertificate("cuda", "Some GPU", True, (timed,))
+    run()
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "loss or miner S verdict value gradient waits kernels µs" in lines
+    assert "loss shadow hard 32 equal 0 0 3 40 ours 123, dense 1,234" in lines
+    assert "Losses and miners ran on Some GPU (cuda)." in lines
+
+
+@pytest.mark.parametrize("check", [OTHER, BROKEN])
+def test_a_device_that_computes_otherwise_ends_with_1_and_a_sentence(capsys, asked, tmp_path, check):
+    asked["device"] = DeviceCertificate("mps", "Some GPU", True, (SAME, check))
+    file = tmp_path / "doctor.json"
+    run("--certificate", str(file), code=1)
+    out, errors = capsys.readouterr()
+    named = f"{check.kind} {check.name}"
+    assert errors.startswith(f"Stopped: on Some GPU (mps) not everything is as on the CPU: {named};")
+    assert f"Warning: {named} at 32 rows: {check.verdict}" in out
+    assert not json.loads(file.read_text())["device"]["ok"]
+
+
+def test_the_certificate_is_one_file_and_needs_no_ranks(capsys, monkeypatch, asked, tmp_path):
+    monkeypatch.setattr(library, "certificate", None)
+    file = tmp_path / "doctor.json"
+    run("--quick", "--certificate", str(file), "--json")
+    out, errors = capsys.readouterr()
+    assert json.loads(out)["device"]["checks"][0]["waits"] == 3
+    assert errors == f"The certificate is {file}\n"
+    written = json.loads(file.read_text())
+    assert written["ranks"] is None
+    assert written["device"]["device"] == "pretended"
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_a_loss_of_the_current_folder_that_fails_on_one_rank_is_one_sentence(capfd, monkeypatch, tmp_path):

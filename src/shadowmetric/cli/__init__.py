@@ -24,7 +24,7 @@ COMMANDS = {  # a module of this folder each, imported when it is called, and wh
     "verify": "Say whether two pictures show the same.",
     "serve": "Search an index in a browser, or by JSON.",
     "data": "List, check and add datasets.",
-    "doctor": "Say what is here; check that ranks train as one.",
+    "doctor": "Say what is here; check the GPU, and several ranks.",
     "bench": "Measure time and memory beside the peers.",
     "reproduce": "Do the paper's tables and figures again.",
 }
