@@ -77,7 +77,7 @@ def answer_gather(questions: dict[str, tuple[Tensor, ...]]) -> dict[str, Tensor]
 
 
 def answer_losses(questions: dict[str, tuple[Tensor, ...]]) -> dict[str, list[Tensor]]:
-    """Return gradients of losses in slots, without and with kernels, of (embeddings, labels[, references and theirs])."""
+    """Return gradients of losses in slots, without and with kernels, of (embeddings, labels[, references, theirs])."""
     import shadowmetric as sm
 
     answers = {}
