@@ -51,6 +51,13 @@ def check_scratch(scratch_bytes: int) -> int:
     return scratch_bytes
 
 
+def check_slots(slots: int | None) -> int | None:
+    """Return the slots, or refuse what is no number of positives."""
+    if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int) or slots < 1):
+        raise ValueError(f"slots is {slots!r}; it must be 1 or more: the most positives that a row has.")
+    return slots
+
+
 def check_choice(value: object, choices: tuple[str, ...], name: str) -> str:
     """Return the value, or refuse one that is not among the choices."""
     if not isinstance(value, str) or value not in choices:

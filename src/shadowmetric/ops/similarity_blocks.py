@@ -21,10 +21,16 @@ SCRATCH_BYTES = 32 * 2**20
 LONGEST_SIDE = 1536  # larger blocks leave the cache, smaller ones cost more calls; 1024 to 2048 differ by noise
 HALVED = 1024  # a square of this side on the diagonal of a triangle is worth cutting
 SHORTEST_SIDE = 8  # however small the scratch
+DEVICE_FACTOR = 64  # other devices than a CPU have faster memory, and every call there is a launch
 
 Span = tuple[int, int, int, int]  # rows [top, bottom), columns [first, last)
 Reach = Callable[[int, int], tuple[int, int]]
 Progress = Callable[[float], None]  # told the share that is done, after each block
+
+
+def scratch_on(device: torch.device, scratch_bytes: int) -> int:
+    """Return the bytes that blocks may take on a device: those of a CPU, or 64 times as many elsewhere."""
+    return scratch_bytes if device.type == "cpu" else DEVICE_FACTOR * scratch_bytes
 
 
 class Block(NamedTuple):
@@ -114,8 +120,7 @@ def whole_row_blocks(
 ) -> Iterator[Block]:
     """Yield blocks of whole rows, a multiple of `multiple` at once, for reducers that need all of a row."""
     temporaries += left.temporaries
-    height = even(len(left), whole_rows(len(right), left, scratch_bytes, temporaries))
-    height = -(-height // multiple) * multiple
+    height = row_height((len(left), len(right)), left, scratch_bytes, temporaries, multiple)
     values = torch.empty(min(height, len(left)), len(right), device=left.source.device, dtype=left.dtype)
     side = square_side(left, scratch_bytes // 4, 0.0)
     for top in range(0, len(left), height):
@@ -153,10 +158,16 @@ def square_side(left: Rows, scratch_bytes: int, temporaries: float) -> int:
     return max(SHORTEST_SIDE, min(LONGEST_SIDE, int(side) // 64 * 64 or int(side)))
 
 
-def whole_rows(columns: int, left: Rows, scratch_bytes: int, temporaries: float) -> int:
-    """Return how many whole rows, with temporaries and loaded rows, fit into three quarters of the scratch."""
+def row_height(shape: tuple[int, int], left: Rows, scratch_bytes: int, temporaries: float, multiple: int = 1) -> int:
+    """Return how many whole rows of a product a block has: what fits into three quarters of the scratch.
+
+    Besides the rows themselves, a CPU's cache bounds them; other devices want blocks as large as can be.
+    """
+    rows, columns = shape
     numbers = 0.75 * scratch_bytes / left.dtype.itemsize
-    return max(SHORTEST_SIDE, min(LONGEST_SIDE, int(numbers / (columns * (1.0 + temporaries) + 2 * left.width))))
+    fitting = max(SHORTEST_SIDE, int(numbers / (columns * (1.0 + temporaries) + 2 * left.width)))
+    longest = LONGEST_SIDE if left.source.device.type == "cpu" else fitting
+    return -(-even(rows, min(longest, fitting)) // multiple) * multiple
 
 
 def rows_beside(columns: int, loaded: int, left: Rows, scratch_bytes: int, temporaries: float) -> int:
