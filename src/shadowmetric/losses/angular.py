@@ -25,7 +25,7 @@ from shadowmetric.mining.given import NAMING, Given
 from shadowmetric.mining.pairs import LabelPairs
 from shadowmetric.ops.memory import NOTHING, Bytes, Cost, streamed, width_of
 from shadowmetric.ops.pair_measures import pair_measures
-from shadowmetric.ops.row_stream import Stream, Term, row_stream
+from shadowmetric.ops.row_stream import Stream, TermList, row_stream
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 
@@ -104,7 +104,7 @@ class AngularLoss(SummedLoss):
         order = torch.stack([anchor, positive if own else positive + len(given.embeddings)], 1).flatten()
         negative_of = pairs.labels[anchor]
 
-        def terms(start: int, stop: int) -> list[Term]:
+        def terms(start: int, stop: int) -> TermList:
             here = slice(start // 2, stop // 2)
             negative = negative_of[here, None] != pairs.reference_labels
             return [lambda dots, *_: self._row_values(dots, negative, positive[here, None])]

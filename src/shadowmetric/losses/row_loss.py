@@ -19,7 +19,7 @@ from shadowmetric.mining.given import NAMING, Given
 from shadowmetric.mining.pairs import LabelPairs, NamedPairs, Pairs
 from shadowmetric.ops.memory import Bytes, Cost, streamed, width_of
 from shadowmetric.ops.pair_measures import Measure, pair_measures
-from shadowmetric.ops.row_stream import Stream, Term, row_stream
+from shadowmetric.ops.row_stream import Stream, TermList, row_stream
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 
@@ -41,7 +41,7 @@ class Batch:
     def rows(self, reducer: Reducer, *, temporaries: float, outputs: int = 1, squared: bool = False) -> Tensor:
         """Return (batch, outputs): the reducer's numbers for each row, from similarities or squared distances."""
 
-        def terms(start: int, stop: int) -> list[Term]:
+        def terms(start: int, stop: int) -> TermList:
             reduce = reducer(start, stop)
             return [lambda block, *_: reduce(block)]
 

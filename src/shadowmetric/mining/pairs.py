@@ -117,7 +117,7 @@ class LabelPairs:
         same = self.labels[start:stop, None] == self.reference_labels
         negative = ~same
         if self.names is None:
-            same[:, start:stop].fill_diagonal_(False)
+            same.diagonal(start).fill_(False)
         else:
             same &= self.names[0][start:stop, None] != self.names[1]
         return Masks(same, negative)

@@ -19,7 +19,7 @@ from torch import Tensor
 from shadowmetric.ops.grid_rows import GridRows, GridSide
 from shadowmetric.ops.opaque import opaque
 from shadowmetric.ops.rows import Rows, working_dtype
-from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, row_height, scratch_on, whole_row_blocks
+from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, fitting_rows, row_height, scratch_on, whole_row_blocks
 
 
 class Stream(NamedTuple):
@@ -87,10 +87,9 @@ class Sides:
 
     def spans(self) -> list[tuple[int, int]]:
         """Return the rows [top, bottom) of each block."""
-        left, _ = self._rows()
-        temporaries = self.temporaries + left.temporaries
-        shape = len(self), len(self.right)
-        height = row_height(shape, left, self.scratch, temporaries, self.stream.multiple)
+        width, temporaries = (2 * self.left.dim, self.temporaries + 2) if self.finer else (self.left.dim + 2, self.temporaries)
+        fitting = fitting_rows(len(self.right), width, torch.float64.itemsize, self.scratch, temporaries)
+        height = row_height(len(self), fitting, self.device, self.stream.multiple)
         return [(top, min(top + height, len(self))) for top in range(0, len(self), height)]
 
     def blocks(self) -> Iterator[tuple[int, int, Tensor]]:

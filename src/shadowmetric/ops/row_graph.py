@@ -27,7 +27,9 @@ Term = Callable[[Tensor, Tensor, Tensor], Tensor]
 The squares of unit rows are 1.
 """
 
-Terms = Callable[[int, int], Sequence[Term]]
+TermList = Sequence[Term]  # an alias, since a compiler can't follow a subscript in the head of an inner function
+
+Terms = Callable[[int, int], TermList]
 """The terms of rows [start, stop); what they share (masks) is made once here."""
 
 
@@ -42,16 +44,17 @@ def graph_rows(
     right = left if references is None else _ComparedRows.apply(references, other_rows, sides.right.square, other_length)
     spans = sides.spans()
 
-    def reduce(span: tuple[int, int], left: Any, right: Any) -> Tensor:
-        chosen = slice(*span) if stream.order is None else stream.order[slice(*span)]
-        return _sum_terms(terms(*span), sides.block(*span), [part[chosen] for part in left], right, stream)
+    def reduce(top: int, bottom: int, left: Any, right: Any) -> Tensor:
+        chosen = slice(top, bottom) if stream.order is None else stream.order[top:bottom]
+        block = sides.block(top, bottom)
+        return _sum_terms(terms(top, bottom), block, [part[chosen] for part in left], right, stream)
 
     if len(spans) == 1:
-        return reduce(spans[0], left, right)
-    return torch.cat([checkpoint(reduce, span, left, right, use_reentrant=False) for span in spans])  # pyright: ignore[reportArgumentType]
+        return reduce(*spans[0], left, right)
+    return torch.cat([checkpoint(reduce, *span, left, right, use_reentrant=False) for span in spans])  # pyright: ignore[reportArgumentType]
 
 
-def _sum_terms(terms: Sequence[Term], values: Tensor, left: Sequence[Tensor], right: Any, stream: Stream) -> Tensor:
+def _sum_terms(terms: TermList, values: Tensor, left: Sequence[Tensor], right: Any, stream: Stream) -> Tensor:
     (rows, square), (others, other_square) = left, right
     if stream.normalize:
         one = values.new_ones(())
@@ -62,7 +65,7 @@ def _sum_terms(terms: Sequence[Term], values: Tensor, left: Sequence[Tensor], ri
     return add_terms(terms, (block, square, other_square), stream)
 
 
-def add_terms(terms: Sequence[Term], inputs: tuple[Tensor, Tensor, Tensor], stream: Stream) -> Tensor:
+def add_terms(terms: TermList, inputs: tuple[Tensor, Tensor, Tensor], stream: Stream) -> Tensor:
     """Return the sum of the terms: (rows, outputs)."""
     values = inputs[0]
     if not terms:

@@ -24,7 +24,7 @@ from shadowmetric.ops.exact_blocks import Grids, Sides, Stream
 from shadowmetric.ops.once import refuse_second_derivative
 from shadowmetric.ops.precision import full_precision
 from shadowmetric.ops.row_gradients import of_given_rows
-from shadowmetric.ops.row_graph import Term, Terms, add_terms, graph_rows
+from shadowmetric.ops.row_graph import Term, TermList, Terms, add_terms, graph_rows
 from shadowmetric.types import Embeddings, References
 
 
@@ -74,7 +74,7 @@ class _RowStream(torch.autograd.Function):
 
 
 def _differentiate(
-    terms: Sequence[Term], inputs: Sequence[Tensor], grad_out: Tensor, *, unit: bool
+    terms: TermList, inputs: Sequence[Tensor], grad_out: Tensor, *, unit: bool
 ) -> list[Tensor | None]:
     """Return the gradients of the sum of terms with respect to their inputs; squares of unit rows have none."""
     totals: list[Tensor | None] = [None] * len(inputs)
