@@ -23,7 +23,7 @@ from shadowmetric.losses.row_loss import masked_log_sum_exp
 from shadowmetric.losses.sums import SummedLoss, Sums, mean_of, mean_of_real
 from shadowmetric.mining.given import NAMING, Given
 from shadowmetric.mining.pairs import LabelPairs
-from shadowmetric.ops.memory import NOTHING, Bytes, Cost, streamed, width_of
+from shadowmetric.ops.memory import NOTHING, Bytes, Cost, each, streamed, width_of
 from shadowmetric.ops.pair_measures import pair_measures
 from shadowmetric.ops.row_stream import Stream, TermList, row_stream
 from shadowmetric.ops.rows import working_dtype
@@ -58,11 +58,13 @@ class AngularLoss(SummedLoss):
         """Return the bytes of streaming two rows for each positive pair; with references also of a copy of all rows."""
         width = width_of(dtype)
         copy = Bytes(number=width.given, reference_number=width.given) if references else NOTHING
-        pairs = copy + Bytes(row=80.0, reference=64.0, positive=48.0 + 13 * width.working)
+        unit, count = ("row", self.slots) if self.slots else ("positive", 1)
+        pairs = copy + Bytes(row=80.0, reference=64.0) + each(unit, count * (48.0 + 13 * width.working))
         phases = streamed(
             self.scratch_bytes, dtype, TEMPORARIES, normalize=self.normalize, pairs=True, references=references
         )
-        kept = copy + Bytes(row=2.0 * width.working, reference=2.0 * width.working, positive=40.0 + 7 * width.working)
+        kept = copy + Bytes(row=2.0 * width.working, reference=2.0 * width.working)
+        kept = kept + each(unit, count * (40.0 + 7 * width.working))
         found = tuple(pairs + part for part in phases)
         return Cost(kept, (*found, NAMING)) if references else Cost(kept, found).own()
 
@@ -80,7 +82,8 @@ class AngularLoss(SummedLoss):
 
     def said_settings(self) -> str:
         """Return the settings as text."""
-        return f"degrees={self.degrees:g}, normalize={self.normalize}"
+        slots = "" if self.slots is None else f", slots={self.slots}"
+        return f"degrees={self.degrees:g}, normalize={self.normalize}{slots}"
 
     def _bound(self, to_negative: Tensor, to_positive: Tensor) -> Tensor:
         """Return f(a, p, n) from (a + p).n and a.p."""

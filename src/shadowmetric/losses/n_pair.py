@@ -29,9 +29,7 @@ class NPairLoss(RowLoss):
     temporaries = 8.0
     places_kept = True
 
-    def __init__(
-        self, *, temperature: float = 1.0, l2_weight: float = 0.0, slots: int | None = None, **settings: Any
-    ):
+    def __init__(self, *, temperature: float = 1.0, l2_weight: float = 0.0, slots: int | None = None, **settings: Any):
         super().__init__(slots=slots, **settings)
         self.temperature = check_margin(temperature, name="temperature")
         self.l2_weight = check_number(l2_weight, "l2_weight")

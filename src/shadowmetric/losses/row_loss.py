@@ -77,6 +77,7 @@ class RowLoss(SummedLoss):
 
     unit = ""
     temporaries: float  # blocks that the loss makes of one, forward and backward
+    places_kept = False  # whether backward needs to know where the positives of a row are
     pair_kept: tuple[int, int] | None = None  # bytes, and numbers, kept for each positive pair, if any
     pair_peak: tuple[int, int] = (0, 0)  # the most of them at once
 
@@ -97,12 +98,21 @@ class RowLoss(SummedLoss):
         width, pairs = width_of(dtype), self.pair_kept is not None
         kept, peak = (plain + numbers * width.working for plain, numbers in (self.pair_kept or (0, 0), self.pair_peak))
         named = 8.0 if references else 0.0
-        listed = Bytes(row=named + (64.0 if pairs else 0.0), reference=named + (64.0 if pairs else 0.0), positive=peak)
+        listed = 64.0 if pairs or self.places_kept else 0.0
+        listed = Bytes(
+            row=named + listed + (peak * self.slots if self.slots else 0.0),
+            reference=named + listed,
+            positive=0.0 if self.slots else peak,
+        )
         phases = streamed(
             self.scratch_bytes, dtype, self.temporaries, normalize=self.normalize, pairs=pairs, references=references
         )
-        length = 8.0 if pairs else 0.0
-        rows = Bytes(row=named + length, reference=named + length if references else 0.0, positive=kept)
+        length, places = 8.0 if pairs else 0.0, 1.0 if pairs or self.places_kept else 0.0
+        rows = Bytes(
+            row=named + length + 24 * places + (kept * self.slots if self.slots else 0.0),
+            reference=(named + length if references else 0.0) + 8 * places,
+            positive=0.0 if self.slots else kept,
+        )
         found = tuple(listed + part for part in phases)
         return Cost(rows, (*found, NAMING)) if references else Cost(rows, found).own()
 

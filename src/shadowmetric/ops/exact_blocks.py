@@ -87,7 +87,9 @@ class Sides:
 
     def spans(self) -> list[tuple[int, int]]:
         """Return the rows [top, bottom) of each block."""
-        width, temporaries = (2 * self.left.dim, self.temporaries + 2) if self.finer else (self.left.dim + 2, self.temporaries)
+        width, temporaries = (
+            (2 * self.left.dim, self.temporaries + 2) if self.finer else (self.left.dim + 2, self.temporaries)
+        )
         fitting = fitting_rows(len(self.right), width, torch.float64.itemsize, self.scratch, temporaries)
         height = row_height(len(self), fitting, self.device, self.stream.multiple)
         return [(top, min(top + height, len(self))) for top in range(0, len(self), height)]
@@ -135,7 +137,9 @@ class _ConstantSide(Rows):
 
     def __init__(self, grid: GridRows, order: Tensor | None = None, *, squared: bool, first: bool):
         constant, one = constant_columns(grid, squared=squared)
-        super().__init__(grid.first, order=order, tail=(constant, one) if first else (one, constant), dtype=torch.float64)
+        super().__init__(
+            grid.first, order=order, tail=(constant, one) if first else (one, constant), dtype=torch.float64
+        )
         self.alpha = -2.0 if squared else 1.0
 
     def load(self, start: int, stop: int) -> Tensor:

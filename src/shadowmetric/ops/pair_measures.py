@@ -112,7 +112,10 @@ def _graph_measures(embeddings: Tensor, references: Tensor | None, chosen: _Chos
     inputs = chosen.inputs()
     known = inputs[:1] if left.normalize else inputs  # the squares of unit rows are 1
     lengths = left.length if left.normalize else None, right.length if left.normalize and right is not left else None
-    inputs: Any = *_KnownPairs.apply(embeddings, references, chosen.anchor, chosen.other, *lengths, *known), *inputs[len(known):]
+    inputs: Any = (
+        *_KnownPairs.apply(embeddings, references, chosen.anchor, chosen.other, *lengths, *known),
+        *inputs[len(known) :],
+    )
     values = chosen.measure(*inputs).expand(len(chosen.anchor))
     return values.to(working_dtype(embeddings.dtype, others.dtype))
 

@@ -41,7 +41,9 @@ def graph_rows(
     rows, other_rows = sides.working_rows()
     length, other_length = (grid.length if stream.normalize else None for grid in (sides.left, sides.right))
     left = _ComparedRows.apply(embeddings, rows, sides.left.square, length)
-    right = left if references is None else _ComparedRows.apply(references, other_rows, sides.right.square, other_length)
+    right = (
+        left if references is None else _ComparedRows.apply(references, other_rows, sides.right.square, other_length)
+    )
     spans = sides.spans()
 
     def reduce(top: int, bottom: int, left: Any, right: Any) -> Tensor:
@@ -80,9 +82,7 @@ class _ComparedRows(torch.autograd.Function):
     """Rows as they are compared and their squares, with the gradient of the rows as given."""
 
     @staticmethod
-    def forward(
-        ctx: Any, source: Tensor, rows: Tensor, square: Tensor, length: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, source: Tensor, rows: Tensor, square: Tensor, length: Tensor | None) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(rows, length)
         ctx.dtype = source.dtype
         return rows.clone(), square.clone()

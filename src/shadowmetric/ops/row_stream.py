@@ -73,9 +73,7 @@ class _RowStream(torch.autograd.Function):
             return *gradients.finish(), None, None, None
 
 
-def _differentiate(
-    terms: TermList, inputs: Sequence[Tensor], grad_out: Tensor, *, unit: bool
-) -> list[Tensor | None]:
+def _differentiate(terms: TermList, inputs: Sequence[Tensor], grad_out: Tensor, *, unit: bool) -> list[Tensor | None]:
     """Return the gradients of the sum of terms with respect to their inputs; squares of unit rows have none."""
     totals: list[Tensor | None] = [None] * len(inputs)
     for term in terms:
