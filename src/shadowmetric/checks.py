@@ -20,7 +20,7 @@ LONGEST_ROW = {torch.float32: 1e18, torch.float64: 1e150}  # of rows that are co
 
 
 def reads_values(tensor: Tensor, *, debug: bool = False) -> bool:
-    """Return whether values may be read to check them: always on a CPU, elsewhere to debug, never in a compiled graph."""
+    """Return whether values may be read to be checked: on a CPU, elsewhere to debug, never in a compiled graph."""
     return not torch.compiler.is_compiling() and (debug or tensor.device.type == "cpu")
 
 

@@ -10,7 +10,7 @@ names below are plain tensors, and `import shadowmetric` needs torch alone.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
@@ -36,6 +36,10 @@ else:
     Embeddings = References = Labels = ReferenceLabels = Lengths = ReferenceLengths = Tensor
     RowNumbers = PairValues = TripletNumbers = TripletValues = Tensor
     BlockValues = BlockMask = RowValues = Scalar = Tensor
+
+
+Hinge = Callable[[Tensor, Tensor], Tensor]
+"""What was measured of positives and of negatives -> the values of triplets."""
 
 
 class Triplets(NamedTuple):

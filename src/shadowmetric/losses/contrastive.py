@@ -15,7 +15,7 @@ from torch import Tensor
 
 from shadowmetric.checks import check_choice, check_margin
 from shadowmetric.losses.distances import root
-from shadowmetric.losses.mined import REDUCTIONS, Totals, reduced
+from shadowmetric.losses.reductions import REDUCTIONS, Totals, reduced
 from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss
 from shadowmetric.losses.sums import Sums, joined
 from shadowmetric.mining.pairs import Masks

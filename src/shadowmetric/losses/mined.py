@@ -2,37 +2,47 @@
 
     value(a, p, n) = hinge( measure(a, p), measure(a, n) )
 
-A loss gives the two functions; both work on lists of pairs and on blocks of rows. So each loss has
-two forms with one formula. Mined triplets: `pair_measures` of their pairs, a few numbers per triplet.
-Exhaustive mining (miner="all", negatives="all"): `row_stream`, one partner at a time, and no list
-of triplets ever exists.
+A loss gives the two functions; both work on pairs in any shape. So there are three ways to one meaning:
+
+    in slots      mined with a place for each positive of a row (`mining/slots`), measured by `ops/slot_pairs`: small
+                  batches on a CPU; other devices, which then never wait; compiled graphs
+    by class      mined in class order (`mining/nearest`), measured as a list by `ops/pair_measures`: large batches on a
+                  CPU, classes of very unequal sizes, given triplets, miners of other libraries
+    exhaustive    miner="all" and negatives="all": streamed, without a list (`losses/exhaustive`)
+
+`mining/slots.arrange_slots` says where the first is taken.
 
 Memory: beyond the embeddings, a few numbers per triplet, or the scratch.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypedDict
+from typing import TypedDict
 
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import ELSEWHERE, check_choice, check_margin, check_scratch, check_triplets
-from shadowmetric.losses.distances import squared_distance
+from shadowmetric.checks import (
+    ELSEWHERE,
+    check_choice,
+    check_margin,
+    check_scratch,
+    check_slots,
+    check_triplets,
+)
+from shadowmetric.losses.exhaustive import STREAMED, all_triplet_totals, is_exhaustive
+from shadowmetric.losses.reductions import REDUCTIONS, reduced, totals_of
 from shadowmetric.losses.sums import SummedLoss, Sums, sums_of
 from shadowmetric.mining import AllMiner, BatchHardMiner, HardMiner, SemiHardMiner
-from shadowmetric.mining.classes import group_by_class, partner_columns
-from shadowmetric.mining.given import NAMING, Given, GivenMiner, Mined
-from shadowmetric.mining.pairs import LabelPairs
-from shadowmetric.mining.window import upper_end
-from shadowmetric.ops.grid_rows import squared_rows
+from shadowmetric.mining.given import NAMING, Given, Mined
+from shadowmetric.mining.miner import GivenMiner
+from shadowmetric.mining.slots import Slots, SlotTriplets, arrange_slots
+from shadowmetric.ops.grid_rows import pair_dots_of, pair_squared
 from shadowmetric.ops.memory import Bytes, Cost, each, gathered, streamed, width_of
 from shadowmetric.ops.pair_measures import Measure, pair_measures
-from shadowmetric.ops.row_stream import Stream, Term, row_stream
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
-from shadowmetric.types import Miner, Triplets, TripletValues
-
-Hinge = Callable[[Tensor, Tensor], Tensor]
+from shadowmetric.ops.slot_pairs import SlotPairs, slot_totals
+from shadowmetric.types import Hinge, Miner, Triplets, TripletValues
 
 MINERS: dict[str, Callable[[float, int], Miner]] = {
     "hard": lambda margin, scratch: HardMiner(scratch_bytes=scratch),
@@ -41,8 +51,6 @@ MINERS: dict[str, Callable[[float, int], Miner]] = {
     "all": lambda margin, scratch: AllMiner(),
 }
 MEASURED = 128.0  # bytes of a triplet while its pairs are measured in float64
-STREAMED = 14.0  # blocks that a streamed triplet term makes
-REDUCTIONS = ("mean", "sum", "mean_nonzero")
 
 
 class MinedSettings(TypedDict, total=False):
@@ -51,16 +59,9 @@ class MinedSettings(TypedDict, total=False):
     miner: str | Miner
     normalize: bool
     reduction: str
+    slots: int | None
     scratch_bytes: int
     debug: bool
-
-
-class Totals(NamedTuple):
-    """Sum of the triplets' values, how many triplets there are, how many have a value above zero."""
-
-    total: Tensor
-    triplets: Tensor
-    above_zero: Tensor
 
 
 def triplet_values(
@@ -81,54 +82,25 @@ def triplet_values(
     return hinge(*values.chunk(2))
 
 
-def all_triplet_totals(
-    given: Given,
-    miner: AllMiner | SemiHardMiner,
-    measure: Measure,
-    hinge: Hinge,
-    *,
-    normalize: bool = True,
-    scratch_bytes: int = SCRATCH_BYTES,
-) -> Totals:
-    """Return the totals over every triplet the miner would list, without the list."""
-    pairs = LabelPairs(given)
-    classes = group_by_class(given.labels, given.reference_labels)
-    place = torch.argsort(classes.order)  # where each batch row stands in the arrangement
-    partners = classes.partners[place].tolist()
+def slot_pairs_of(given: Given, mined: SlotTriplets, *, normalize: bool, known: bool) -> SlotPairs:
+    """Return the pairs of the triplets in all places, positives before negatives; zeros where there is no triplet.
 
-    rows, others = given.embeddings, given.references  # not given: a graph must not keep the rows on the grid
-
-    def terms(start: int, stop: int) -> list[Term]:
-        positive, negative = pairs.masks(start, stop)
-        here = place[start:stop]
-        mined_at = None  # squared distances that the miner compares, where the loss compares others
-        if isinstance(miner, SemiHardMiner) and miner.normalize != normalize:
-            mined_at = squared_rows(Given(rows, pairs.labels, others).grids(normalize=miner.normalize), start, stop)
-
-        def partner_term(slot: int) -> Term:
-            column = partner_columns(classes, range(slot, slot + 1), here)[0]
-            partner = classes.reference_order[column.clamp_max(len(classes.reference_order) - 1)][:, None]
-            real = (classes.partners[here] > slot)[:, None] & positive.gather(
-                1, partner
-            )  # a row without partner has none
-
-            def term(dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
-                chosen = real & negative
-                if isinstance(miner, SemiHardMiner):
-                    squared = squared_distance(dots, square, other_square) if mined_at is None else mined_at
-                    chosen = chosen & _inside(miner, squared.detach(), partner)
-                closer = measure(dots.gather(1, partner), square, other_square[partner])
-                farther = measure(dots, square, other_square)
-                value = torch.where(chosen, hinge(closer, farther), 0.0)
-                return torch.stack([value.sum(1), chosen.sum(1), (value > 0).sum(1)], 1)
-
-            return term
-
-        return [partner_term(slot) for slot in range(max(partners[start:stop]))]
-
-    stream = Stream(normalize, exact=True, outputs=3, temporaries=STREAMED, scratch_bytes=scratch_bytes)
-    totals = row_stream(rows, others, terms, stream).sum(0)
-    return Totals(*totals.to(working_dtype(rows.dtype, given.others.dtype)))
+    known: the squared distances of `mined` are those that the loss compares.
+    """
+    real = mined.real
+    other = torch.cat([mined.positive, mined.negative], 1)
+    left, right = given.grids(normalize=normalize)
+    if normalize:
+        if known:
+            both = torch.cat([torch.where(real, mined.closer, 0.0), torch.where(real, mined.farther, 0.0)], 1)
+        else:
+            row = torch.arange(len(other), device=other.device)[:, None].expand_as(other)
+            both = pair_squared(left, right, row.reshape(-1), other.reshape(-1)).view_as(other)
+        one = torch.ones((), dtype=both.dtype, device=both.device)
+        return SlotPairs(other, both.div_(-2).add_(1), (one, one), (left.length, right.length))
+    row = torch.arange(len(other), device=other.device)[:, None].expand_as(other)
+    dots = pair_dots_of(left, right, row.reshape(-1), other.reshape(-1)).view_as(other)
+    return SlotPairs(other, dots, (left.square[:, None], right.square[other]), None)
 
 
 class MinedLoss(SummedLoss):
@@ -139,7 +111,10 @@ class MinedLoss(SummedLoss):
     normalize: compare unit rows; False compares rows as they are. Miners given by name mine on unit rows
     all the same, as the paper does; give a miner object with normalize=False to mine on rows as they are.
     reduction: "mean" or "sum" over triplets, or "mean_nonzero" over those with a value above zero.
-    scratch_bytes: what mining and streaming may use beyond inputs and results.
+    slots: the most positives that a row has, per_class - 1 of a batch with per_class rows of each class. With it a
+    device never waits for the host, and torch.compile makes one graph; without it the labels are asked.
+    scratch_bytes: what mining and streaming may use beyond inputs and results; 64 times as much on other devices
+    than a CPU.
     debug: check values (finite, in range) on any device; on a CPU they always are.
     """
 
@@ -153,6 +128,7 @@ class MinedLoss(SummedLoss):
         miner: str | Miner = "semi_hard",
         normalize: bool = True,
         reduction: str = "mean",
+        slots: int | None = None,
         scratch_bytes: int = SCRATCH_BYTES,
         debug: bool = False,
     ):
@@ -166,6 +142,7 @@ class MinedLoss(SummedLoss):
         self.miner: Miner = MINERS[miner](margin, scratch_bytes) if isinstance(miner, str) else miner
         self.normalize = normalize
         self.reduction = check_choice(reduction, REDUCTIONS, "reduction")
+        self.slots = check_slots(slots)
         self.scratch_bytes = check_scratch(scratch_bytes)
         self.debug = debug or getattr(self.miner, "debug", False)
 
@@ -180,7 +157,7 @@ class MinedLoss(SummedLoss):
     def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
         """Return the bytes of mining and of the triplets' pairs; where every triplet counts, of streaming them."""
         width = width_of(dtype)
-        if exhaustive(self.miner):
+        if is_exhaustive(self.miner):
             rows = Bytes(row=80.0 + 8 * width.working, reference=64.0)
             kept = Bytes(row=40.0 + width.working, reference=16.0 + (8 + width.working if references else 0))
             parts = streamed(
@@ -203,32 +180,49 @@ class MinedLoss(SummedLoss):
 
     def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
         """Return the sums over the triplets of its own mining, or over given ones."""
-        if triplets is None and exhaustive(self.miner):
+        if triplets is None and is_exhaustive(self.miner):
             totals = all_triplet_totals(
                 given,
                 self.miner,  # pyright: ignore[reportArgumentType]
                 self.measure,
                 self.hinge,
                 normalize=self.normalize,
+                slots=self.slots,
                 scratch_bytes=self.scratch_bytes,
             )
             return reduced(totals, self.reduction)
+        if triplets is None and isinstance(self.miner, GivenMiner):
+            slots = arrange_slots(given, self.slots, self.scratch_bytes)
+            if slots is not None:
+                return self._sums_in_slots(given, self.miner, slots)
         chosen, squared = mine(self.miner, given) if triplets is None else (triplets, None)
         embeddings, device = given.embeddings, given.embeddings.device
         chosen = check_triplets(chosen, len(embeddings), len(given.others), device, debug=self.debug)
         values = triplet_values(given, Mined(chosen, squared), self.measure, self.hinge, normalize=self.normalize)
         return reduced(totals_of(values), self.reduction)
 
+    def _sums_in_slots(self, given: Given, miner: GivenMiner, slots: Slots) -> Sums:
+        """Return the sums over the triplets that are mined in slots."""
+        mined = miner.mine_in_slots(given, slots)
+        real, mean_nonzero = mined.real, self.reduction == "mean_nonzero"
+        dtype = working_dtype(given.embeddings.dtype, given.others.dtype)
+
+        def reduce(dots: Tensor, square: Tensor, other_square: Tensor) -> tuple[Tensor, Tensor]:
+            closer, farther = self.measure(dots, square, other_square).to(dtype).chunk(2, 1)
+            values = torch.where(real, self.hinge(closer, farther), 0.0)
+            return values.sum(), (values > 0 if mean_nonzero else real).sum()
+
+        pairs = slot_pairs_of(
+            given, mined, normalize=self.normalize, known=self.normalize and getattr(miner, "normalize", True)
+        )
+        total, count = slot_totals(given.embeddings, given.references, pairs, reduce)
+        return sums_of((total, 0 if self.reduction == "sum" else count))
+
     def said_settings(self) -> str:
         """Return the settings as text, the margin with its unit."""
         unit = f" ({self.unit})" if self.unit else ""
         shape = f"normalize={self.normalize}, reduction={self.reduction!r}"
         return f"margin={self.margin:g}{unit}, miner={self.miner}, {shape}"
-
-
-def exhaustive(miner: Miner) -> bool:
-    """Return whether a miner takes every triplet there is, so that a loss should stream them."""
-    return isinstance(miner, AllMiner) or (isinstance(miner, SemiHardMiner) and miner.negatives == "all")
 
 
 def mine(miner: Miner, given: Given) -> Mined:
@@ -244,21 +238,3 @@ def mine(miner: Miner, given: Given) -> Mined:
         return Mined(found)
     other = found.positive != found.anchor + anchors_at
     return Mined(Triplets(*(numbers[other] for numbers in found)))
-
-
-def totals_of(values: TripletValues) -> Totals:
-    """Return the totals of a list of values."""
-    return Totals(values.sum(), values.new_full((), len(values)), (values > 0).sum())
-
-
-def reduced(totals: Totals, reduction: str) -> Sums:
-    """Return the sums of the mean, sum or mean of what is above zero."""
-    if reduction == "sum":
-        return sums_of((totals.total, 0))
-    return sums_of((totals.total, totals.triplets if reduction == "mean" else totals.above_zero))
-
-
-def _inside(miner: SemiHardMiner, squared: Tensor, partner: Tensor) -> Tensor:
-    """Return which columns lie in the window of the partner."""
-    floor = squared.gather(1, partner)
-    return (squared > floor) & (squared < upper_end(floor, miner.margin, miner.unit))

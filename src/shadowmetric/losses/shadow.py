@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_choice, check_margin, check_rows, check_triplets
-from shadowmetric.losses.mined import REDUCTIONS, MinedLoss, reduced, totals_of, triplet_values
+from shadowmetric.losses.mined import MinedLoss, triplet_values
+from shadowmetric.losses.reductions import REDUCTIONS, reduced, totals_of
 from shadowmetric.mining.given import Given, Mined
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.types import Embeddings, References, Scalar

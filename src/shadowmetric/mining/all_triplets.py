@@ -9,7 +9,8 @@ from dataclasses import KW_ONLY, dataclass, field
 import torch
 from torch import Tensor
 
-from shadowmetric.mining.given import NAMING, Given, GivenMiner, Mined
+from shadowmetric.mining.given import NAMING, Given, Mined
+from shadowmetric.mining.miner import GivenMiner
 from shadowmetric.mining.ordered import joined, no_triplets
 from shadowmetric.ops.memory import Bytes, Cost
 from shadowmetric.types import Triplets

@@ -9,9 +9,19 @@ from dataclasses import KW_ONLY, dataclass, field
 import torch
 
 from shadowmetric.checks import check_scratch
-from shadowmetric.mining.given import Given, GivenMiner, Mined
+from shadowmetric.mining.given import Given, Mined
+from shadowmetric.mining.miner import GivenMiner
 from shadowmetric.mining.nearest import Partners, Search, search_phases
 from shadowmetric.mining.ordered import in_order, no_triplets
+from shadowmetric.mining.slots import (
+    SlotBlock,
+    Slots,
+    SlotSearch,
+    SlotTriplets,
+    extreme_positive,
+    keep_where,
+    nearest_of,
+)
 from shadowmetric.ops.memory import Bytes, Cost
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 
@@ -41,8 +51,19 @@ class BatchHardMiner(GivenMiner):
         return Cost(Bytes(row=24.0), phases)
 
     @torch.no_grad()
-    def mine(self, given: Given) -> Mined:
-        """Return the triplets of a checked batch."""
+    def mine_in_slots(self, given: Given, slots: Slots) -> SlotTriplets:
+        """Return the farthest positive with the nearest negative: one place for each row."""
+        search = SlotSearch(given, slots, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
+
+        def choose(block: SlotBlock) -> SlotTriplets:
+            farther, negative = nearest_of(block)
+            return keep_where(extreme_positive(block, farthest=True), negative, farther)
+
+        return search.choose(choose)
+
+    @torch.no_grad()
+    def mine_by_class(self, given: Given) -> Mined:
+        """Return the triplets of a checked batch, arranged by class."""
         search = Search(given, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
         if not search.possible:
             return Mined(no_triplets(given.labels.device))

@@ -23,7 +23,7 @@ class Classes(NamedTuple):
     reference_order: Tensor  # (references,) the reference row at each place
     start: Tensor  # (batch,) first column of the row's class
     size: Tensor  # (batch,) columns of the row's class, itself included
-    shift: Tensor  # (batch,) partner s of a row is column start + (s + shift) % size
+    place: Tensor  # (batch,) of the row in its class, and beyond its end among references: partner s skips it
     partners: Tensor  # (batch,) how many partners a row has; never increases
     runs: Runs  # the rectangles of equal class
 
@@ -44,16 +44,16 @@ def group_by_class(labels: Labels, reference_labels: ReferenceLabels | None) -> 
     arranged = batch_place[order]
     start, size = starts[arranged], sizes[arranged]
     position = torch.arange(len(order), device=order.device) - start
-    shift = position + 1 if own else torch.zeros_like(position)
+    place = position if own else size
     return Classes(
-        order, reference_order, start, size, shift, size - int(own), _runs(arranged, starts, sizes, start, size)
+        order, reference_order, start, size, place, size - int(own), _runs(arranged, starts, sizes, start, size)
     )
 
 
 def partner_columns(classes: Classes, slots: range, rows: slice | Tensor) -> Tensor:
-    """Return the columns of some partners of some rows: (slots, rows)."""
+    """Return the columns of some partners of some rows, in the order of their row numbers: (slots, rows)."""
     slot = torch.arange(slots.start, slots.stop, device=classes.start.device)[:, None]
-    return classes.start[rows] + (classes.shift[rows] + slot) % classes.size[rows].clamp_min(1)
+    return classes.start[rows] + slot + (slot >= classes.place[rows])
 
 
 def rows_with_partner(classes: Classes) -> list[int]:

@@ -18,8 +18,9 @@ from torch import Tensor
 
 from shadowmetric.checks import ELSEWHERE, check_anchors_at, check_batch, check_lengths, reads_values
 from shadowmetric.ops.grid_rows import GridRows
-from shadowmetric.ops.memory import Bytes, Cost
+from shadowmetric.ops.memory import Bytes
 from shadowmetric.ops.nearest_beyond import BITS
+from shadowmetric.ops.opaque import opaque
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.types import Triplets
 
@@ -116,39 +117,7 @@ class Mined(NamedTuple):
     squared: tuple[Tensor, Tensor] | None = None
 
 
-class GivenMiner:
-    """A miner: checks what it is given. Subclasses say which triplets they choose."""
-
-    debug: bool
-
-    def mine(self, given: Given) -> Mined:
-        """Return the triplets of a checked batch."""
-        raise NotImplementedError
-
-    @property
-    def triplet_for_each(self) -> str:
-        """Return what there are at most as many triplets of as: a unit of `ops.memory.Bytes`."""
-        return "positive"
-
-    def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
-        """Return what mining embeddings of a type takes, as formulas; `kept` is what the triplets take."""
-        raise NotImplementedError
-
-    @torch.no_grad()
-    def __call__(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        references: Tensor | None = None,
-        reference_labels: Tensor | None = None,
-        *,
-        anchors_at: int | None = None,
-    ) -> Triplets:
-        """Return the triplets of a batch, or of a batch against references."""
-        given = check_given(embeddings, labels, references, reference_labels, anchors_at, debug=self.debug)
-        return self.mine(given).triplets
-
-
+@opaque("fingerprints", lambda rows, dtype: rows.new_empty(len(rows), dtype=torch.int64))
 def fingerprints(rows: Tensor, dtype: torch.dtype) -> Tensor:
     """Return an int64 for each row that equal rows share: 64 mixed bits, so that others practically never do.
 
@@ -157,7 +126,7 @@ def fingerprints(rows: Tensor, dtype: torch.dtype) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     factors = torch.randint(-(2**62), 2**62, (rows.shape[1],), generator=generator).to(rows.device) | 1
     prints = torch.empty(len(rows), dtype=torch.int64, device=rows.device)
-    some = max(1, NUMBERS_AT_ONCE // rows.shape[1])
+    some = max(1, NUMBERS_AT_ONCE // rows.shape[1] if rows.device.type == "cpu" else len(rows))
     for start in range(0, len(rows), some):
         block = (rows[start : start + some].detach().to(dtype) + 0.0).contiguous()  # -0 becomes 0
         numbers = block.view(BITS[dtype]).long()

@@ -19,7 +19,7 @@ from shadowmetric.mining.given import NAMING, Given, Mined
 from shadowmetric.ops.arg_min import GROUP, Best, no_best, update_arg_min
 from shadowmetric.ops.grid_rows import GridSide, pair_squared
 from shadowmetric.ops.memory import NOTHING, Bytes, on_grid
-from shadowmetric.ops.nearest_beyond import NO_FLOOR, Nearest, fits_at_once, nearest_at_once, nearest_beyond
+from shadowmetric.ops.nearest_beyond import NO_FLOOR, Nearest, nearest_beyond
 from shadowmetric.ops.proposed_nearest import proposed_nearest
 from shadowmetric.ops.runs import NEVER, exclude, rectangles
 from shadowmetric.ops.similarity_blocks import LONGEST_SIDE, SCRATCH_BYTES, SHORTEST_SIDE, Block, similarity_blocks
@@ -50,8 +50,6 @@ class Search:
         self.symmetric = given.references is None
         self.rows = len(given.embeddings)
         self.references = given.others
-        self.labels = given.labels
-        self.reference_labels = given.labels if given.reference_labels is None else given.reference_labels
         self.classes: Classes = group_by_class(given.labels, given.reference_labels)
         self.grids = given.grids(normalize=normalize)
         small = scratch_bytes // 7
@@ -105,8 +103,6 @@ class Search:
         left, right, classes = self.left, self.right, self.classes
         if floors is None:
             floors = [torch.full((len(left),), NO_FLOOR, dtype=left.dtype, device=left.source.device)]
-        if fits_at_once(self.rows, len(right), len(floors), self.for_blocks):
-            return nearest_at_once(self._negatives(), floors, on_grid=not left.grid.finer)
         found = proposed_nearest(
             *self.grids,
             classes.order,
@@ -127,15 +123,6 @@ class Search:
             symmetric=self.symmetric,
             scratch_bytes=self.for_blocks,
         )
-
-    def _negatives(self) -> Tensor:
-        """Return all squared distances, rows by class and columns by row number; NEVER where there is no negative."""
-        right = GridSide(self.grids[1])
-        squared = torch.empty(self.rows, len(right), dtype=right.dtype, device=right.source.device)
-        rows, columns = self.left.load(0, self.rows), right.load(0, len(right))
-        self.left.multiply(rows, right, columns, 0, 0, squared)
-        same = self.labels[self.classes.order, None] == self.reference_labels
-        return squared.masked_fill_(same, NEVER)
 
     def farthest(self) -> Nearest:
         """Return the farthest negative of each row, distance -NEVER if it has none."""

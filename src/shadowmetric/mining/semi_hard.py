@@ -18,10 +18,22 @@ from dataclasses import KW_ONLY, dataclass, field
 import torch
 
 from shadowmetric.checks import check_choice, check_margin, check_scratch
-from shadowmetric.mining.given import Given, GivenMiner, Mined
+from shadowmetric.mining.chances import draw_chances
+from shadowmetric.mining.given import Given, Mined
+from shadowmetric.mining.miner import GivenMiner
 from shadowmetric.mining.nearest import NUMBER, Partners, Search, alive, search_phases
 from shadowmetric.mining.ordered import in_order, no_triplets, ordered
+from shadowmetric.mining.slots import (
+    SlotBlock,
+    Slots,
+    SlotSearch,
+    SlotTriplets,
+    extreme_positive,
+    farthest_where_none,
+    keep_where,
+)
 from shadowmetric.mining.window import TEMPORARIES, UNITS, upper_end, window_triplets
+from shadowmetric.ops.arrays import library_of
 from shadowmetric.ops.memory import Bytes, Cost, each
 from shadowmetric.ops.nearest_beyond import FLOORS_AT_ONCE
 from shadowmetric.ops.runs import NEVER
@@ -86,8 +98,35 @@ class SemiHardMiner(GivenMiner):
         )
         return Cost(each(unit, 24.0 + 2 * known), phases)
 
+    @property
+    def fits_slots(self) -> bool:
+        """Return whether one negative is taken for each positive."""
+        return self.negatives != "all"
+
     @torch.no_grad()
-    def mine(self, given: Given) -> Mined:
+    def mine_in_slots(self, given: Given, slots: Slots) -> SlotTriplets:
+        """Return the chosen negative for each positive, or for one of them."""
+        search = SlotSearch(given, slots, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
+        chances, places = None, slots.width if self.positives == "every" else 1
+        if self.negatives == "random":
+            chances = draw_chances(len(given.labels), places, self.generator, given.labels.device)
+            chances = chances if library_of(slots.positive) is torch else chances.numpy()
+
+        def choose(block: SlotBlock) -> SlotTriplets:
+            if self.positives != "every":
+                block = extreme_positive(block, farthest=self.positives == "farthest")
+            upper = upper_end(block.closer, self.margin, self.unit)
+            if chances is None:
+                farther, negative = search.nearest_beyond(block, block.closer)
+            else:
+                farther, negative = search.draw_between(block, upper, chances[block.rows])
+            mined = keep_where(block, negative, farther, farther < upper)
+            return farthest_where_none(block, mined) if self.fallback == "farthest" else mined
+
+        return search.choose(choose)
+
+    @torch.no_grad()
+    def mine_by_class(self, given: Given) -> Mined:
         """Return the triplets, with the squared distances that mining measured, where it did."""
         search = Search(given, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
         if not search.possible:

@@ -18,16 +18,20 @@ direction: among unit rows it is at squared distance 2 (cosine 0) from every row
 Memory: 4 bytes for each number of the rows, 8 if finer (16 from float64), and 16 for each row.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from shadowmetric.ops.arrays import library_of, rounded_to_even, to_tensor
 from shadowmetric.ops.opaque import opaque
 from shadowmetric.ops.row_lengths import exponent_of, measure_rows, power_of_two, rows_at_once
 from shadowmetric.ops.rows import Rows
 
 GRID = 2.0**24
 FINE = 2.0**22  # times finer than the grid: products of both parts then have at most 53 digits up to 2^16 columns
-GATHERED_AT_ONCE = 2**16  # numbers of each side; enough for two threads
+GATHERED_AT_ONCE = 2**16  # numbers of each side on a CPU; enough for two threads
+DEVICE_GATHERED = 2**24  # elsewhere, where every call is a launch
 
 
 def _empty_grid(source: Tensor, normalize: bool, finer: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -52,23 +56,26 @@ def round_to_grid(source: Tensor, normalize: bool, finer: bool) -> tuple[Tensor,
 def _round_some(source: Tensor, normalize: bool, finer: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     kept = torch.promote_types(source.dtype, torch.float32)
     rows, scaled, length = measure_rows(source)
+    where = library_of(rows).where
     if normalize:
-        step = torch.where(scaled > 0, scaled, 1.0).div_(GRID)[:, None]  # a power of two changes no digit
-        unit: Tensor | float = 1 / GRID
-        rows.div_(step)
+        rows /= (where(scaled > 0, scaled, 1.0) / GRID)[:, None]  # a power of two changes no digit
+        unit: Any = 1 / GRID
     else:
+        length = to_tensor(length)
         unit = power_of_two(exponent_of(length))[:, None] / GRID
         rows = source.to(torch.float64) / unit
-    first = rows.round()
-    square = torch.linalg.vecdot(first, first)
+    first = rounded_to_even(rows)
+    square = (first * first).sum(1)
     if finer:
-        rows.sub_(first).mul_(FINE).round_().div_(FINE)
-        square += 2 * torch.linalg.vecdot(first, rows)
-    square *= unit**2 if isinstance(unit, float) else unit[:, 0].square()
+        rows -= first
+        rows = rounded_to_even(rows * FINE) / FINE
+        square += 2 * (first * rows).sum(1)
+    square *= unit**2 if normalize else unit[:, 0].square()
     if normalize:
-        square = torch.where(scaled > 0, square, 1.0)
-    second = rows.mul_(unit).to(kept) if finer else first.new_empty(0, first.shape[1], dtype=kept)
-    return first.mul_(unit).to(kept), second, square, length
+        square = where(scaled > 0, square, 1.0)
+    first *= unit
+    second = to_tensor(rows * unit).to(kept) if finer else source.new_empty(0, source.shape[1], dtype=kept)
+    return to_tensor(first).to(kept), second, to_tensor(square), to_tensor(length)
 
 
 class GridRows:
@@ -96,24 +103,36 @@ class GridRows:
 
 def pair_dots_of(left: GridRows, right: GridRows, row: Tensor, other: Tensor) -> Tensor:
     """Return dot(left[row], right[other]) of each pair, exactly: (pairs,) float64."""
-    dots = torch.empty(len(row), dtype=torch.float64, device=left.first.device)
-    some = max(1, min(len(row), GATHERED_AT_ONCE // left.dim))
-    buffers = [dots.new_empty(some, left.dim) for _ in range(4 if left.finer else 2)]  # fresh ones cost page faults
+    return _pair_dots(left.first, left.second, right.first, right.second, row, other)
+
+
+def _empty_dots(
+    first: Tensor, second: Tensor | None, other_first: Tensor, other_second: Tensor | None, row: Tensor, other: Tensor
+) -> Tensor:
+    return row.new_empty(len(row), dtype=torch.float64)
+
+
+@opaque("pair_dots", _empty_dots)
+def _pair_dots(
+    first: Tensor, second: Tensor | None, other_first: Tensor, other_second: Tensor | None, row: Tensor, other: Tensor
+) -> Tensor:
+    dim = first.shape[1]
+    dots = torch.empty(len(row), dtype=torch.float64, device=first.device)
+    at_once = GATHERED_AT_ONCE if first.device.type == "cpu" else DEVICE_GATHERED
+    some = max(1, min(len(row), at_once // dim))
+    buffers = [dots.new_empty(some, dim) for _ in range(2 if second is None else 4)]  # fresh ones cost page faults
+    sides = [(first, row), (other_first, other)]
+    if second is not None and other_second is not None:
+        sides += [(second, row), (other_second, other)]
     for start in range(0, len(row), some):
-        chosen = row[start : start + some], other[start : start + some]
-        parts = [side.first.index_select(0, rows) for side, rows in zip((left, right), chosen, strict=True)]
-        for side, rows in zip((left, right), chosen, strict=True):
-            if side.second is not None:
-                parts.append(side.second.index_select(0, rows))
-        first, other_first, *seconds = (
-            buffer[: len(part)].copy_(part) for buffer, part in zip(buffers, parts, strict=True)
-        )
+        parts = [side.index_select(0, rows[start : start + some]) for side, rows in sides]
+        rows, others, *seconds = (buffer[: len(part)].copy_(part) for buffer, part in zip(buffers, parts, strict=True))
         out = dots[start : start + some]
         if seconds:
-            cross = seconds[0].mul_(other_first).addcmul_(first, seconds[1])
-            torch.sum(first.mul_(other_first), 1, out=out).add_(cross.sum(1))
+            cross = seconds[0].mul_(others).addcmul_(rows, seconds[1])
+            torch.sum(rows.mul_(others), 1, out=out).add_(cross.sum(1))
         else:
-            torch.sum(first.mul_(other_first), 1, out=out)
+            torch.sum(rows.mul_(others), 1, out=out)
     return dots
 
 
@@ -174,9 +193,19 @@ class GridSide(Rows):
             out.mul_(-0.5).add_(1.0)
 
 
-def squared_rows(grids: tuple[GridRows, GridRows], start: int, stop: int) -> Tensor:
-    """Return the squared distances of rows [start, stop) of the first to all rows of the second: float64."""
-    left, right = (GridSide(grid) for grid in grids)
-    out = left.buffer.new_empty(stop - start, len(right))
-    left.multiply(left.load(start, stop), right, right.load(0, len(right)), start, 0, out)
-    return out
+class ExactSide:
+    """Rows on the grid in float64, whole, for products without buffers: large calls, and compiled graphs."""
+
+    def __init__(self, grid: GridRows):
+        self.grid = grid
+        self.first = grid.first.to(torch.float64)
+        self.second = None if grid.second is None else grid.second.to(torch.float64)
+
+    def squared_distances(self, here: slice, other: "ExactSide") -> Tensor:
+        """Return the squared distances of some rows to all of the other side: float64, exact."""
+        square, other_square = self.grid.square[here, None], other.grid.square
+        if self.second is None or other.second is None:  # exact, so that no order of these matters
+            return torch.addmm(other_square, self.first[here], other.first.T, alpha=-2.0).add_(square)
+        cross = self.first[here] @ other.second.T + self.second[here] @ other.first.T
+        dots = self.first[here] @ other.first.T + cross
+        return torch.sub(square + other_square, dots, alpha=2).clamp_min_(0.0)

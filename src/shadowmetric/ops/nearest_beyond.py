@@ -29,14 +29,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shadowmetric.ops.arg_min import LAST, Readings, group_minima, no_best, update_readings
+from shadowmetric.ops.arg_min import Readings, group_minima, no_best, update_readings
 from shadowmetric.ops.grid_rows import GridSide
 from shadowmetric.ops.runs import NEVER, Runs, exclude
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, similarity_blocks
 
 NO_FLOOR = -1.0  # below every distance
 
-AT_ONCE = 2**17  # entries that are looked at without blocks
 FLOORS_AT_ONCE = 8  # whose answers are looked up together: fewer, larger operations
 BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
@@ -90,33 +89,6 @@ def nearest_beyond(
     entry = best.value - sweep.move
     distance = torch.where(entry > sweep.floor, entry.view(left.dtype), NEVER)
     return sweep.answers(distance, best.rank)
-
-
-def fits_at_once(rows: int, columns: int, floors: int, scratch_bytes: int) -> bool:
-    """Return whether `nearest_at_once` is quicker, and within the scratch."""
-    entries = rows * columns
-    return entries <= AT_ONCE and 32 * entries * (floors + 1) <= scratch_bytes
-
-
-def nearest_at_once(squared: Tensor, floors: Sequence[Tensor], *, on_grid: bool) -> list[Nearest]:
-    """Return the answers from all squared distances at once, NEVER where excluded; ties to the smaller column.
-
-    on_grid: distances are multiples of 2^-48, at most 4. Then the largest of 1 / (distance - floor - 2^-50) is the
-    nearest beyond the floor: the differences are exact and not 0, and their reciprocals still tell them apart. That is
-    quicker than to compare, since no processor can guess which of the entries lie beyond.
-    """
-    floor = squared.new_full((len(floors), len(squared), 1), NEVER)
-    for line, values in zip(floor, floors, strict=True):
-        line[: len(values), 0] = values
-    if on_grid:
-        value, column = (squared - (floor + 2.0**-50)).reciprocal_().max(2)  # (floors, rows)
-        there = value > 0
-    else:
-        value, column = torch.where(squared > floor, squared, NEVER).min(2)
-        there = value < NEVER
-    distance = squared.expand(len(floors), -1, -1).gather(2, column[:, :, None])[:, :, 0]
-    distance, column = torch.where(there, distance, NEVER), torch.where(there, column, LAST)
-    return [Nearest(distance[slot, : len(values)], column[slot, : len(values)]) for slot, values in enumerate(floors)]
 
 
 def directions(top: int, bottom: int, first: int, last: int, *, symmetric: bool) -> list[tuple[int, slice, slice]]:

@@ -16,6 +16,7 @@ import numpy
 import torch
 from torch import Tensor
 
+from shadowmetric.ops.arrays import Array, is_on_host, to_tensor
 from shadowmetric.ops.once import refuse_second_derivative
 from shadowmetric.ops.opaque import opaque
 from shadowmetric.types import Embeddings, Lengths
@@ -26,9 +27,9 @@ MADE_AT_ONCE = 2**16  # numbers on a CPU; fewer are not worth a second thread
 class MeasuredRows(NamedTuple):
     """Rows in float64, those of float64 divided by a power of two, with their lengths and those of the source."""
 
-    rows: Tensor
-    scaled: Tensor
-    length: Tensor
+    rows: Array
+    scaled: Array
+    length: Array
 
 
 def row_lengths_of(source: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -38,7 +39,7 @@ def row_lengths_of(source: Tensor, dtype: torch.dtype = torch.float64) -> Tensor
 
 @opaque("row_lengths", lambda source: source.new_empty(len(source), dtype=torch.float64))
 def _row_lengths(source: Tensor) -> Tensor:
-    return torch.cat([measure_rows(part).length for part in source.split(rows_at_once(source))])
+    return torch.cat([to_tensor(measure_rows(part).length) for part in source.split(rows_at_once(source))])
 
 
 def rows_at_once(source: Tensor) -> int:
@@ -47,10 +48,11 @@ def rows_at_once(source: Tensor) -> int:
 
 
 def measure_rows(source: Tensor) -> MeasuredRows:
-    """Return some rows in float64 and their lengths."""
+    """Return some rows in float64 and their lengths; as numpy arrays where these are faster, but not of float64."""
     if source.dtype != torch.float64:
-        rows = source.to(torch.float64)
-        length = square_root(sum_in_order(rows.square()))
+        rows: Array = source.to(torch.float64)
+        rows = rows.numpy() if source.numel() <= MADE_AT_ONCE and is_on_host(source) else rows
+        length = square_root(sum_in_order(rows * rows))
         return MeasuredRows(rows, length, length)
     exponent = exponent_of(source.abs().amax(1, keepdim=True)).clamp_max_(1022)
     rows = source * power_of_two(-exponent)
@@ -59,20 +61,23 @@ def measure_rows(source: Tensor) -> MeasuredRows:
 
 
 @opaque("square_root", torch.empty_like)
-def square_root(squares: Tensor) -> Tensor:
+def root_of(squares: Tensor) -> Tensor:
     """Return the root of each number, rounded correctly."""
-    if squares.device.type != "cpu":
-        return squares.sqrt()
-    return torch.as_tensor(numpy.sqrt(squares.numpy()))
+    return torch.as_tensor(numpy.sqrt(squares.numpy())) if squares.device.type == "cpu" else squares.sqrt()
 
 
-def sum_in_order(values: Tensor) -> Tensor:
+def square_root(squares: Array) -> Array:
+    """Return the root of each number, rounded correctly."""
+    return root_of(squares) if isinstance(squares, Tensor) else numpy.sqrt(squares)
+
+
+def sum_in_order(values: Array) -> Array:
     """Return the sum of each row, added in one order whatever the machine; overwrites the values."""
     width = values.shape[1]
-    numbers = values.numpy() if values.device.type == "cpu" else values  # the same additions, at less cost a call
     while width > 1:
         half = (width + 1) // 2
-        numbers[:, : width - half] += numbers[:, half:width]
+        upper = values[:, : width - half]
+        upper += values[:, half:width]
         width = half
     return values[:, 0]
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.losses.mined import MinedLoss, exhaustive, mine, triplet_values
+from shadowmetric.losses.exhaustive import is_exhaustive
+from shadowmetric.losses.mined import MinedLoss, mine, triplet_values
 from shadowmetric.mining.given import Given, Mined
 from shadowmetric.mistakes import Stopped
 from shadowmetric.ops.ranks import gathered, ranks_here
@@ -107,7 +108,7 @@ def some_of(embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 def mined(rows: Tensor, labels: Tensor, loss: nn.Module) -> Triplets | None:
     """Return the triplets that a loss mines; None if it mines none, or takes every one."""
     miner = getattr(loss, "miner", None)
-    if not isinstance(miner, Miner) or exhaustive(miner):
+    if not isinstance(miner, Miner) or is_exhaustive(miner):
         return None
     return mine(miner, Given(rows, labels)).triplets
 

@@ -1,0 +1,86 @@
+"""Every triplet of a batch, or every one in the semi-hard windows, without a list of them.
+
+    total = sum over rows a, positives p of a, negatives n of a:  hinge( measure(a, p), measure(a, n) )
+
+streamed by `row_stream`: a block of whole rows against all others, and one positive of each row after the other.
+
+Memory: the scratch, and a few numbers per row. Time: a product, and a pass over it for each positive of a row.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from shadowmetric.losses.distances import squared_distance
+from shadowmetric.losses.reductions import Totals
+from shadowmetric.mining import AllMiner, SemiHardMiner
+from shadowmetric.mining.given import Given
+from shadowmetric.mining.pairs import LabelPairs
+from shadowmetric.mining.slots import class_places, most_partners, positive_in_slot
+from shadowmetric.mining.window import upper_end
+from shadowmetric.ops.grid_rows import ExactSide
+from shadowmetric.ops.pair_measures import Measure
+from shadowmetric.ops.row_stream import Stream, Term, row_stream
+from shadowmetric.ops.rows import working_dtype
+from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
+from shadowmetric.types import Hinge, Miner
+
+STREAMED = 14.0  # blocks that a streamed triplet term makes
+
+
+def is_exhaustive(miner: Miner) -> bool:
+    """Return whether a miner takes every triplet there is, so that a loss should stream them."""
+    return isinstance(miner, AllMiner) or (isinstance(miner, SemiHardMiner) and miner.negatives == "all")
+
+
+def all_triplet_totals(
+    given: Given,
+    miner: AllMiner | SemiHardMiner,
+    measure: Measure,
+    hinge: Hinge,
+    *,
+    normalize: bool = True,
+    slots: int | None = None,
+    scratch_bytes: int = SCRATCH_BYTES,
+) -> Totals:
+    """Return the totals over every triplet the miner would list. slots: the most positives of a row, if known."""
+    pairs = LabelPairs(given)
+    places = class_places(given.labels, given.reference_labels)  # as tensors
+    slots = most_partners(given, places, slots)
+    rows, others = given.embeddings, given.references  # not given: a graph must not keep the rows on the grid
+
+    def terms(start: int, stop: int) -> Sequence:
+        positive, negative = pairs.masks(start, stop)
+        mined_at = None  # squared distances that the miner compares, where the loss compares others
+        if isinstance(miner, SemiHardMiner) and miner.normalize != normalize:
+            grids = Given(rows, pairs.labels, others).grids(normalize=miner.normalize)
+            mined_at = ExactSide(grids[0]).squared_distances(slice(start, stop), ExactSide(grids[1]))
+
+        def partner_term(slot: int) -> Term:
+            partner, real = positive_in_slot(places, slot, slice(start, stop))
+            real = real & positive.gather(1, partner)  # a row without partner has none
+
+            def term(dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
+                chosen = real & negative
+                if isinstance(miner, SemiHardMiner):
+                    squared = squared_distance(dots, square, other_square) if mined_at is None else mined_at
+                    chosen = chosen & _inside(miner, squared.detach(), partner)
+                closer = measure(dots.gather(1, partner), square, other_square[partner])
+                farther = measure(dots, square, other_square)
+                value = torch.where(chosen, hinge(closer, farther), 0.0)
+                return torch.stack([value.sum(1), chosen.sum(1), (value > 0).sum(1)], 1)
+
+            return term
+
+        return [partner_term(slot) for slot in range(slots)]
+
+    stream = Stream(normalize, exact=True, outputs=3, temporaries=STREAMED, scratch_bytes=scratch_bytes)
+    totals = row_stream(rows, others, terms, stream).sum(0)
+    return Totals(*totals.to(working_dtype(rows.dtype, given.others.dtype)))
+
+
+def _inside(miner: SemiHardMiner, squared: Tensor, partner: Tensor) -> Tensor:
+    """Return which columns lie in the window of the partner."""
+    floor = squared.gather(1, partner)
+    return (squared > floor) & (squared < upper_end(floor, miner.margin, miner.unit))

@@ -1,0 +1,64 @@
+"""What miners share: they check what they are given, and mine in slots or in class order.
+
+Both ways give the same triplets: `slots.py` has shapes that depend on the batch's size alone, and is the faster one for
+small batches and on devices that wait for the host; `nearest.py` keeps rows in class order, and is the faster one for
+large batches on a CPU. `slots.arrange_slots` chooses.
+"""
+
+import torch
+from torch import Tensor
+
+from shadowmetric.mining.given import Given, Mined, check_given
+from shadowmetric.mining.slots import Slots, SlotTriplets, arrange_slots, list_triplets
+from shadowmetric.ops.memory import Cost
+from shadowmetric.ops.precision import full_precision
+from shadowmetric.types import Triplets
+
+
+class GivenMiner:
+    """A miner. Subclasses say which triplets they choose, `mine_in_slots` and `mine_by_class` the same ones."""
+
+    debug: bool
+    scratch_bytes: int
+
+    def mine(self, given: Given) -> Mined:
+        """Return the triplets of a checked batch."""
+        slots = arrange_slots(given, None, self.scratch_bytes) if self.fits_slots else None
+        return self.mine_by_class(given) if slots is None else list_triplets(self.mine_in_slots(given, slots))
+
+    def mine_in_slots(self, given: Given, slots: Slots) -> SlotTriplets:
+        """Return the triplet of each place, without a read on the host."""
+        raise NotImplementedError
+
+    def mine_by_class(self, given: Given) -> Mined:
+        """Return the triplets of a checked batch, arranged by class."""
+        raise NotImplementedError
+
+    @property
+    def fits_slots(self) -> bool:
+        """Return whether there is at most one triplet for each positive of a row."""
+        return True
+
+    @property
+    def triplet_for_each(self) -> str:
+        """Return what there are at most as many triplets of as: a unit of `ops.memory.Bytes`."""
+        return "positive"
+
+    def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
+        """Return what mining embeddings of a type takes, as formulas; `kept` is what the triplets take."""
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        references: Tensor | None = None,
+        reference_labels: Tensor | None = None,
+        *,
+        anchors_at: int | None = None,
+    ) -> Triplets:
+        """Return the triplets of a batch, or of a batch against references."""
+        given = check_given(embeddings, labels, references, reference_labels, anchors_at, debug=self.debug)
+        with full_precision(embeddings.device):
+            return self.mine(given).triplets

@@ -1,0 +1,323 @@
+"""Mining with shapes that depend on the batch's size alone: a place for each positive that an anchor may have.
+
+    positive, negative, closer, farther        (rows, slots); a place without a triplet has farther = NEVER
+
+`slots` is the most positives that a row has: per_class - 1 of a batch with per_class rows of each class. Where the
+caller gives it nothing here reads a value on the host, so that a GPU never waits, and the shapes of a compiled graph
+never change; else it costs one wait. The answers are those of `nearest.py`: exact squared distances
+(`ops/grid_rows`), ties to the smaller row number.
+
+    order          labels sorted, equal ones in batch order
+    start, size    where a row's class begins there, and how large it is; place: of the row among its class
+    positive s     order[start + s + (s >= place)]          while s < size - 1
+
+Columns stay in batch order, so the first of equal entries, which torch's minima promise, is the smallest row number.
+
+Which way is taken, here or `nearest.py`, says `arrange_slots`. The lines are those of numpy and torch alike
+(`ops/arrays`): small batches on a CPU run in numpy.
+
+Memory: whole rows of distances within the scratch (64 times as much on devices other than a CPU), the rows in float64,
+and a few numbers for each place.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from shadowmetric.checks import reads_values
+from shadowmetric.mining.chances import choose_by_chance
+from shadowmetric.mining.given import Given, Mined
+from shadowmetric.ops.arrays import (
+    Array,
+    count_up,
+    first_largest,
+    first_least,
+    is_on_host,
+    joined,
+    library_of,
+    places_among,
+    reciprocals,
+    stable_order,
+    to_tensor,
+)
+from shadowmetric.ops.grid_rows import ExactSide, GridRows
+from shadowmetric.ops.runs import NEVER
+from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, SHORTEST_SIDE, scratch_on
+from shadowmetric.types import Triplets
+
+HALF_STEP = 2.0**-50  # below every difference of two distances on the grid
+BEYOND_ALL = 8.0  # distances of unit rows
+ENTRY_BYTES = 40  # of a distance: the block, its negatives, masks, and what a minimum copies
+SLOT_BYTES = 24  # of a distance for each floor that it is compared with at once
+SMALL_BATCH = 2**18  # distances; a CPU searches larger batches faster in class order
+FEW_DISTANCES = 2**14  # more are worth torch's threads and vectors
+FEW_PLACES = 2**10
+WASTED = 2  # places for each positive pair, at most
+
+
+class Places(NamedTuple):
+    """The classes of a batch among the rows that it is compared with."""
+
+    start: Array  # (rows,) of the row's class in `order`
+    partners: Array  # (rows,) how many others of its class there are
+    place: Array | None  # (rows,) of the row in its class, if it is there
+    order: Array  # (references,) row numbers, class by class
+
+
+class Slots(NamedTuple):
+    """Of each row, its positives and which of them there are: (rows, slots). labels: of both sides."""
+
+    positive: Array
+    real: Array
+    labels: tuple[Array, Array]
+
+    @property
+    def width(self) -> int:
+        """Return how many places a row has."""
+        return self.positive.shape[1]
+
+
+class SlotTriplets(NamedTuple):
+    """Row numbers of positives and negatives, and their squared distances: (rows, slots) each."""
+
+    positive: Array
+    negative: Array
+    closer: Array
+    farther: Array
+
+    @property
+    def real(self) -> Array:
+        """Return which places hold a triplet."""
+        return self.farther < NEVER
+
+    def to_tensors(self) -> "SlotTriplets":
+        """Return the same as tensors."""
+        return SlotTriplets(*(to_tensor(array) for array in self))
+
+
+class SlotBlock(NamedTuple):
+    """Some rows: their positives, how far these are (NEVER where there is none), and how far the negatives."""
+
+    rows: slice
+    positive: Array  # (rows, slots)
+    closer: Array  # (rows, slots)
+    negatives: Array  # (rows, references); NEVER where the class is the same
+
+
+Choose = Callable[[SlotBlock], SlotTriplets]
+
+
+def arrange_slots(given: Given, slots: int | None, scratch_bytes: int = SCRATCH_BYTES) -> Slots | None:
+    """Return the positives of each row, or None where it is better to mine in class order (`nearest.py`).
+
+    1. A CPU takes this way for batches of at most 2^18 distances that fit into the scratch.
+    2. Other devices, and compiled graphs, take it for every batch whose slots are given.
+    3. Where nobody gave the slots, not if one large class would leave most places empty: with more than 1,024 places,
+       and more than two for each positive pair. In a compiled graph, which can't ask the labels, slots must be given.
+    """
+    if not torch.compiler.is_compiling() and given.labels.device.type == "cpu":
+        distances = given.labels.shape[0] * given.others.shape[0]
+        if distances > SMALL_BATCH or 2 * ENTRY_BYTES * distances > scratch_bytes:
+            return None
+    labels = label_arrays(given)
+    places = class_places(*labels)
+    if slots is not None or torch.compiler.is_compiling():
+        return _positives(given, most_partners(given, places, slots), places, labels)
+    partners = places.partners
+    most, pairs = _read_both(partners.max(), partners.sum())
+    if len(partners) * most > max(FEW_PLACES, WASTED * pairs):
+        return None
+    return _positives(given, max(most, 1), places, labels)
+
+
+def _read_both(first: Array, second: Array) -> list[int]:
+    """Return two numbers on the host, by one wait."""
+    return torch.stack([first, second]).tolist() if isinstance(first, Tensor) else [int(first), int(second)]
+
+
+def label_arrays(given: Given) -> tuple[Array, Array | None]:
+    """Return the labels of both sides, as numpy arrays where these are faster; None without references."""
+    labels: list[Array | None] = [given.labels, given.reference_labels]
+    if given.labels.shape[0] * given.others.shape[0] <= FEW_DISTANCES and is_on_host(given.labels):
+        labels = [None if array is None else array.numpy() for array in labels]
+    return labels[0], labels[1]
+
+
+def class_places(labels: Array, reference_labels: Array | None) -> Places:
+    """Return where the class of each row stands in the order of classes."""
+    others = labels if reference_labels is None else reference_labels
+    order = stable_order(others)
+    ranked = others[order]
+    start = places_among(ranked, labels)
+    size = places_among(ranked, labels, right=True) - start
+    if reference_labels is not None:
+        return Places(start, size, None, order)
+    return Places(start, size - 1, stable_order(order) - start, order)
+
+
+def most_partners(given: Given, places: Places, slots: int | None) -> int:
+    """Return the most positives of a row: as the caller says, checked on a CPU, or as the labels do, with one wait."""
+    if slots is None:
+        if torch.compiler.is_compiling():
+            raise ValueError(
+                "slots is None, and a compiled graph can't ask the labels for it; give the loss slots=, the most "
+                "positives that a row has: per_class - 1 of a batch with per_class rows of each class."
+            )
+        return int(places.partners.max())
+    if reads_values(given.labels) and int(places.partners.max()) > slots:
+        raise ValueError(
+            f"slots is {slots}, and a row of this batch has {int(places.partners.max())} positives; give at least as "
+            "many, per_class - 1 of a batch with per_class rows of each class, or leave slots out."
+        )
+    return slots
+
+
+def positive_in_slot(places: Places, slot: int, rows: slice) -> tuple[Tensor, Tensor]:
+    """Return the row number of one positive of some rows, and whether there is one: (rows, 1) each."""
+    column = places.start[rows] + slot
+    if places.place is not None:
+        column = column + (slot >= places.place[rows])
+    positive = places.order[column.clip(None, len(places.order) - 1)]
+    return positive[:, None], (slot < places.partners[rows])[:, None]
+
+
+def _positives(given: Given, slots: int, places: Places, labels: tuple[Array, Array | None]) -> Slots:
+    slot = count_up(slots, places.order)
+    real = slot < places.partners[:, None]
+    column = slot + places.start[:, None]
+    if places.place is not None:
+        column += slot >= places.place[:, None]
+    positive = places.order[column.clip(None, len(places.order) - 1)]
+    names = given.names()
+    if names is not None:
+        own, other = (name.numpy() if library_of(real) is not torch else name for name in names)
+        real = real & (own[:, None] != other[positive])
+    return Slots(positive, real, (labels[0], labels[0] if labels[1] is None else labels[1]))
+
+
+class SlotSearch:
+    """A batch in its own order, and the distances of its rows, a few whole rows at a time."""
+
+    def __init__(self, given: Given, slots: Slots, *, normalize: bool = True, scratch_bytes: int = SCRATCH_BYTES):
+        self.slots = slots
+        self.grids: tuple[GridRows, GridRows] = given.grids(normalize=normalize)
+        self.on_grid = normalize and not self.grids[0].finer
+        self.scratch_bytes = scratch_on(given.labels.device, scratch_bytes)
+
+    def choose(self, choose: Choose) -> SlotTriplets:
+        """Return what is chosen for each place, a block of rows after the other."""
+        rows, columns = (len(grid) for grid in self.grids)
+        height = max(SHORTEST_SIDE, self.scratch_bytes // (2 * ENTRY_BYTES * columns))
+        height = -(-rows // -(-rows // height))
+        left = ExactSide(self.grids[0])
+        right = left if self.grids[1] is self.grids[0] else ExactSide(self.grids[1])
+        spans = [slice(top, min(top + height, rows)) for top in range(0, rows, height)]
+        parts = [choose(self._block(left, right, span)) for span in spans]
+        return SlotTriplets(*(joined(list(arrays), 0) for arrays in zip(*parts, strict=True))).to_tensors()
+
+    def _block(self, left: ExactSide, right: ExactSide, here: slice) -> SlotBlock:
+        squared: Array = left.squared_distances(here, right)
+        positive, (labels, other_labels) = self.slots.positive[here], self.slots.labels
+        arrays = library_of(positive)
+        if arrays is not torch:
+            squared = squared.numpy()
+        line = count_up(len(positive), positive)[:, None]
+        closer = arrays.where(self.slots.real[here], squared[line, positive], NEVER)
+        same = labels[here, None] == other_labels
+        return SlotBlock(here, positive, closer, arrays.where(same, NEVER, squared))
+
+    def nearest_beyond(self, block: SlotBlock, floors: Array) -> tuple[Array, Array]:
+        """Return distance and column of the nearest negative beyond each floor (rows, slots); NEVER if there is none.
+
+        On the grid distances are multiples of 2^-48, at most 4. Then the largest of 1 / (distance - floor - 2^-50) is
+        the nearest beyond the floor: the differences are exact and not 0, and their reciprocals still tell them apart.
+        A CPU does that faster than it compares, since it can't guess which of the entries lie beyond.
+        """
+        negatives = block.negatives
+        fast = self.on_grid and (library_of(negatives) is not torch or negatives.device.type == "cpu")
+        find = _nearest_by_reciprocal if fast else _nearest_by_comparison
+        return self._slots_at_once(block, lambda some: find(negatives, some), floors)
+
+    def draw_between(self, block: SlotBlock, upper: Array, chances: Array) -> tuple[Array, Array]:
+        """Return distance and column of one negative beyond each positive and nearer than `upper`, equally likely."""
+
+        def draw(lower: Array, upper: Array, chances: Array) -> tuple[Array, Array]:
+            return _draw_some(block.negatives, lower, upper, chances)
+
+        return self._slots_at_once(block, draw, block.closer, upper, chances)
+
+    def _slots_at_once(self, block: SlotBlock, find: Callable, *arrays: Array) -> tuple[Array, Array]:
+        """Return what is found for as many slots at once as the scratch allows."""
+        rows, columns = block.negatives.shape
+        some = max(1, self.scratch_bytes // (2 * SLOT_BYTES * rows * columns))
+        slots = range(0, arrays[0].shape[1], some)
+        parts = [find(*(array[:, slot : slot + some] for array in arrays)) for slot in slots]
+        return joined([part[0] for part in parts], 1), joined([part[1] for part in parts], 1)
+
+
+def at(values: Array, column: Array) -> Array:
+    """Return the entries of each row in some of its columns."""
+    return values[count_up(len(column), column)[:, None], column]
+
+
+def _nearest_by_reciprocal(negatives: Array, floors: Array) -> tuple[Array, Array]:
+    apart = negatives[:, None] - (floors + HALF_STEP).clip(None, BEYOND_ALL)[:, :, None]
+    column = first_largest(reciprocals(apart))
+    value = at(negatives, column)
+    return library_of(value).where(value > floors, value, NEVER), column
+
+
+def _nearest_by_comparison(negatives: Array, floors: Array) -> tuple[Array, Array]:
+    column = first_least(
+        library_of(negatives).where(negatives[:, None] > floors[:, :, None], negatives[:, None], NEVER)
+    )
+    value = at(negatives, column)
+    return library_of(value).where(value > floors, value, NEVER), column
+
+
+def _draw_some(negatives: Array, lower: Array, upper: Array, chances: Array) -> tuple[Array, Array]:
+    inside = (negatives[:, None] > lower[:, :, None]) & (negatives[:, None] < upper[:, :, None])
+    count = inside.sum(2)
+    column = choose_by_chance(inside, count, chances).clip(None, negatives.shape[1] - 1)
+    return library_of(count).where(count > 0, at(negatives, column), NEVER), column
+
+
+def nearest_of(block: SlotBlock) -> tuple[Array, Array]:
+    """Return distance and column of the nearest negative of each row: (rows, 1) each."""
+    column = first_least(block.negatives)[:, None]
+    return at(block.negatives, column), column
+
+
+def extreme_positive(block: SlotBlock, *, farthest: bool) -> SlotBlock:
+    """Return a block with one place for each row: its farthest or its nearest positive."""
+    if farthest:
+        slot = first_largest(library_of(block.closer).where(block.closer < NEVER, block.closer, -1.0))[:, None]
+    else:
+        slot = first_least(block.closer)[:, None]
+    return block._replace(positive=at(block.positive, slot), closer=at(block.closer, slot))
+
+
+def keep_where(block: SlotBlock, negative: Array, farther: Array, keep: Array | None = None) -> SlotTriplets:
+    """Return the triplets of a block; farther is NEVER where one is not kept, or has no positive."""
+    real = block.closer < NEVER
+    farther = library_of(real).where(real if keep is None else real & keep, farther, NEVER)
+    return SlotTriplets(block.positive, negative, block.closer, farther)
+
+
+def farthest_where_none(block: SlotBlock, mined: SlotTriplets) -> SlotTriplets:
+    """Return the triplets with the farthest negative of the row where a positive was left without one."""
+    where = library_of(block.negatives).where
+    column = first_largest(where(block.negatives < NEVER, block.negatives, -1.0))[:, None]
+    value = at(block.negatives, column)
+    without = (mined.closer < NEVER) & (mined.farther == NEVER) & (value < NEVER)
+    return mined._replace(negative=where(without, column, mined.negative), farther=where(without, value, mined.farther))
+
+
+def list_triplets(mined: SlotTriplets) -> Mined:
+    """Return the triplets of all places as lists; positives ascend with the slots. One wait, for their number."""
+    real = mined.real
+    anchor = real.nonzero()[:, 0]
+    positive, negative, closer, farther = (values.expand_as(real)[real] for values in mined)
+    return Mined(Triplets(anchor, positive, negative), (closer, farther))
