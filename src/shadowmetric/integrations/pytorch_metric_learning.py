@@ -72,7 +72,7 @@ class InPML(BaseMetricLossFunction):
         others: Any = () if ref_emb is embeddings else (ref_emb, ref_labels, ELSEWHERE)  # equal rows are others there
         loss, given = self.loss, check_given(embeddings, labels, *others, debug=self.loss.debug)
         if isinstance(loss, RowLoss) and indices_tuple is not None and len(indices_tuple) == 4:
-            pairs = NamedPairs(indices_tuple[:2], indices_tuple[2:], len(ref_emb))
+            pairs = NamedPairs(indices_tuple[:2], indices_tuple[2:], (len(embeddings), len(ref_emb)))
             return already_reduced(loss.sums_of_pairs(given, pairs).value())
         triplets = None if indices_tuple is None else convert_to_triplets(indices_tuple, labels)
         if not self.each_triplet or not isinstance(loss, MinedLoss):

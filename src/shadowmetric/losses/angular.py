@@ -17,48 +17,61 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from shadowmetric.checks import check_triplets
+from shadowmetric.checks import check_slots, check_triplets
 from shadowmetric.losses.distances import similarity
 from shadowmetric.losses.row_loss import masked_log_sum_exp
-from shadowmetric.losses.sums import SummedLoss, Sums, mean_of
+from shadowmetric.losses.sums import SummedLoss, Sums, mean_of, mean_of_real
 from shadowmetric.mining.given import NAMING, Given
 from shadowmetric.mining.pairs import LabelPairs
-from shadowmetric.ops.memory import NOTHING, Bytes, Cost, streamed, width_of
+from shadowmetric.ops.memory import NOTHING, Bytes, Cost, each, streamed, width_of
 from shadowmetric.ops.pair_measures import pair_measures
-from shadowmetric.ops.row_stream import Stream, Term, row_stream
+from shadowmetric.ops.row_stream import Stream, TermList, row_stream
+from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 
 TEMPORARIES = 8.0  # blocks that one block of pairs makes
 
 
 class AngularLoss(SummedLoss):
-    """Angular loss of a batch. degrees: the bound on the angle, 36 to 55 in the paper."""
+    """Angular loss of a batch. degrees: the bound on the angle, 36 to 55 in the paper.
+
+    slots: the most positives that a row has, per_class - 1 of a batch with per_class rows of each class; None asks the
+    labels, for which an accelerator waits once.
+    """
 
     def __init__(
-        self, degrees: float = 45.0, *, normalize: bool = True, scratch_bytes: int = SCRATCH_BYTES, debug: bool = False
+        self,
+        degrees: float = 45.0,
+        *,
+        normalize: bool = True,
+        slots: int | None = None,
+        scratch_bytes: int = SCRATCH_BYTES,
+        debug: bool = False,
     ):
         super().__init__()
         if not isinstance(degrees, int | float) or not 0 < degrees < 90:
             raise ValueError(f"degrees is {degrees!r}; it must be between 0 and 90.")
         self.degrees, self.normalize = float(degrees), normalize
-        self.scratch_bytes, self.debug = scratch_bytes, debug
+        self.scratch_bytes, self.debug, self.slots = scratch_bytes, debug, check_slots(slots)
 
     def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
         """Return the bytes of streaming two rows for each positive pair; with references also of a copy of all rows."""
         width = width_of(dtype)
         copy = Bytes(number=width.given, reference_number=width.given) if references else NOTHING
-        pairs = copy + Bytes(row=80.0, reference=64.0, positive=48.0 + 13 * width.working)
+        unit, count = ("row", self.slots) if self.slots else ("positive", 1)
+        pairs = copy + Bytes(row=80.0, reference=64.0) + each(unit, count * (48.0 + 13 * width.working))
         phases = streamed(
             self.scratch_bytes, dtype, TEMPORARIES, normalize=self.normalize, pairs=True, references=references
         )
-        kept = copy + Bytes(row=2.0 * width.working, reference=2.0 * width.working, positive=40.0 + 7 * width.working)
+        kept = copy + Bytes(row=2.0 * width.working, reference=2.0 * width.working)
+        kept = kept + each(unit, count * (40.0 + 7 * width.working))
         found = tuple(pairs + part for part in phases)
         return Cost(kept, (*found, NAMING)) if references else Cost(kept, found).own()
 
     def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
         """Return the sums of a mean over all positive pairs, or over given triplets."""
         if triplets is None:
-            return mean_of(self._pair_values(given, LabelPairs(given)))
+            return self._pair_sums(given, LabelPairs(given))
         anchor, positive, negative = check_triplets(
             triplets, len(given.embeddings), len(given.others), given.embeddings.device, debug=self.debug
         )
@@ -69,38 +82,46 @@ class AngularLoss(SummedLoss):
 
     def said_settings(self) -> str:
         """Return the settings as text."""
-        return f"degrees={self.degrees:g}, normalize={self.normalize}"
+        slots = "" if self.slots is None else f", slots={self.slots}"
+        return f"degrees={self.degrees:g}, normalize={self.normalize}{slots}"
 
     def _bound(self, to_negative: Tensor, to_positive: Tensor) -> Tensor:
         """Return f(a, p, n) from (a + p).n and a.p."""
+        across, along = self._factors
+        return across * to_negative - along * to_positive
+
+    @property
+    def _factors(self) -> tuple[float, float]:
         square = math.tan(math.radians(self.degrees)) ** 2
-        return 4 * square * to_negative - 2 * (1 + square) * to_positive
+        return 4 * square, 2 * (1 + square)
 
     def _similarity(self, given: Given, row: Tensor, other: Tensor) -> Tensor:
         grids = given.grids(normalize=self.normalize)
         return pair_measures(given.embeddings, given.references, row, other, similarity, grids)
 
-    def _pair_values(self, given: Given, pairs: LabelPairs) -> Tensor:
-        """Return the value of each positive pair. Rows a and p of a pair are streamed one after the other."""
-        anchor, positive = pairs.positives()
+    def _pair_sums(self, given: Given, pairs: LabelPairs) -> Sums:
+        """Return the sums of a mean over positive pairs. Rows a and p of a pair are streamed one after the other."""
+        anchor, positive, real = pairs.positives().all(self.slots, debug=self.debug)
         own = given.references is None
         rows = given.embeddings if own else torch.cat([given.embeddings, given.others])
         order = torch.stack([anchor, positive if own else positive + len(given.embeddings)], 1).flatten()
         negative_of = pairs.labels[anchor]
 
-        def terms(start: int, stop: int) -> list[Term]:
-            negative = negative_of[start // 2 : stop // 2, None] != pairs.reference_labels
-
-            def term(dots: Tensor, *_: Tensor) -> Tensor:
-                to_negative = dots[0::2] + dots[1::2]  # (a + p).n
-                crowd = masked_log_sum_exp(self._bound(to_negative, torch.zeros_like(to_negative)), negative)
-                return torch.stack([crowd, torch.zeros_like(crowd)], 1).view(-1, 1)
-
-            return [term]
+        def terms(start: int, stop: int) -> TermList:
+            here = slice(start // 2, stop // 2)
+            negative = negative_of[here, None] != pairs.reference_labels
+            return [lambda dots, *_: self._row_values(dots, negative, positive[here, None])]
 
         stream = Stream(
             self.normalize, order=order, multiple=2, temporaries=TEMPORARIES, scratch_bytes=self.scratch_bytes
         )
-        crowd = row_stream(rows, given.references, terms, stream)[0::2, 0]
-        to_positive = self._similarity(given, anchor, positive)
-        return softplus(crowd.to(to_positive.dtype) + self._bound(torch.zeros_like(to_positive), to_positive))
+        grids = given.grids(normalize=self.normalize) if own else None
+        values = row_stream(rows, given.references, terms, stream, grids)[:, 0]
+        return mean_of_real(values.to(working_dtype(rows.dtype)), real)
+
+    def _row_values(self, dots: Tensor, negative: Tensor, positive: Tensor) -> Tensor:
+        """Return the value of pairs from the rows of similarities of both."""
+        of_anchor, of_positive = dots[0::2], dots[1::2]
+        across, along = self._factors
+        crowd = masked_log_sum_exp(across * (of_anchor + of_positive), negative)
+        return softplus(crowd[:, None] - along * of_anchor.gather(1, positive))

@@ -16,7 +16,7 @@ from torch import Tensor
 from shadowmetric.checks import check_choice, check_margin
 from shadowmetric.losses.distances import root
 from shadowmetric.losses.reductions import REDUCTIONS, Totals, reduced
-from shadowmetric.losses.row_loss import Batch, RowLoss
+from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss
 from shadowmetric.losses.sums import Sums, joined
 from shadowmetric.mining.pairs import Masks
 
@@ -35,18 +35,24 @@ class ContrastiveLoss(RowLoss):
 
     def batch_sums(self, batch: Batch) -> Sums:
         """Return the sums of positive pairs, and those of negative ones."""
+        pairs = batch.pairs
 
-        def reduce(masks: Masks, squared: Tensor) -> Tensor:
-            apart = root(squared)
-            near = torch.relu(self.margin - apart)
-            if self.squared:
-                pull, push = squared / 2, near.square() / 2
-            else:
-                pull, push = apart, near
-            pull, push = torch.where(masks.positive, pull, 0.0), torch.where(masks.negative, push, 0.0)
-            columns = (pull, masks.positive, pull > 0, push, masks.negative, push > 0)
-            return torch.stack([column.sum(1) for column in columns], 1)
+        def reducer(start: int, stop: int) -> Reduce:
+            masks = pairs.masks(start, stop)
+            return lambda squared: self._row_totals(masks, squared)
 
-        totals = batch.rows(reduce, outputs=6, temporaries=self.temporaries, squared=True).sum(0)
+        totals = batch.rows(reducer, outputs=6, temporaries=self.temporaries, squared=True).sum(0)
         positive, negative = Totals(*totals[:3]), Totals(*totals[3:])
         return joined(reduced(positive, self.reduction), reduced(negative, self.reduction))
+
+    def _row_totals(self, masks: Masks, squared: Tensor) -> Tensor:
+        """Return of each row's positive and negative pairs: sum of values, pairs, pairs with a value above zero."""
+        apart = root(squared)
+        near = torch.relu(self.margin - apart)
+        if self.squared:
+            pull, push = squared / 2, near.square() / 2
+        else:
+            pull, push = apart, near
+        pull, push = torch.where(masks.positive, pull, 0.0), torch.where(masks.negative, push, 0.0)
+        columns = (pull, masks.positive, pull > 0, push, masks.negative, push > 0)
+        return torch.stack([column.sum(1) for column in columns], 1)

@@ -4,8 +4,9 @@
     J_ij = log(exp L_i + exp L_j) + d_ij
     loss = mean over positive pairs of max(J_ij, 0)^2 / 2
 
-The sum over negatives belongs to a row, not to a pair, so one number per row is streamed, and pairs
-combine two of them.
+The sum over negatives belongs to a row, not to a pair, so it is streamed, with the distances to the row's positives,
+and pairs combine two of the sums. Where one large class would leave most places of positives empty (more than two for
+each pair), pairs are measured as a list instead.
 
 Memory: the scratch, and a few numbers per row and positive pair.
 """
@@ -17,39 +18,66 @@ from torch import Tensor
 
 from shadowmetric.checks import check_margin
 from shadowmetric.losses.distances import distance, root
-from shadowmetric.losses.row_loss import Batch, RowLoss, masked_log_sum_exp
-from shadowmetric.losses.sums import Sums, sums_of
-from shadowmetric.mining.pairs import Masks
+from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, masked_log_sum_exp
+from shadowmetric.losses.sums import Sums, mean_of_real
+from shadowmetric.mining.pairs import Positives
+
+LEAST = -1e30  # L of a row without negatives, whose exponential is 0
+FEW_PLACES = 2**10  # never too many
+WASTED = 2  # places for each positive pair, at most
 
 
 class LiftedStructureLoss(RowLoss):
     """Lifted-structure loss of a batch. margin is in distance.
 
     With references the negatives of a positive are references too.
+    slots: the most positives that a row has, per_class - 1 of a batch with per_class rows of each class; None asks the
+    labels, for which an accelerator waits once.
     """
 
     unit = "distance"
     temporaries = 12.0
     pair_kept, pair_peak = (33, 9), (40, 13)
 
-    def __init__(self, margin: float = 1.0, **settings: Any):
-        super().__init__(**settings)
+    def __init__(self, margin: float = 1.0, *, slots: int | None = None, **settings: Any):
+        super().__init__(slots=slots, **settings)
         self.margin = check_margin(margin)
 
     def batch_sums(self, batch: Batch) -> Sums:
         """Return the sums of a mean over positive pairs."""
-        crowd = self._crowd(batch)
-        other_crowd = crowd if batch.given.references is None else self._crowd(batch.of_references())
-        anchor, positive, apart = batch.positives(distance)
-        some = torch.isfinite(crowd.detach())[anchor] | torch.isfinite(other_crowd.detach())[positive]
-        both = torch.logaddexp(crowd[anchor[some]], other_crowd[positive[some]])
-        lifted = both + apart[some]
-        return sums_of((torch.relu(lifted).square().sum() / 2, len(anchor)))
+        places = batch.pairs.positives()
+        slots, total = (self.slots, None) if self.slots is not None else places.sizes()
+        if total is not None and len(places.count) * slots > max(FEW_PLACES, WASTED * total):
+            anchor, positive, real = places.all(None)
+            crowd = self._stream(batch, None, 0)[:, 0]
+            apart = batch.measure(anchor, positive, distance)
+            return self._pair_sums(batch, crowd, crowd[anchor], positive, real, apart)
+        slots = places.slots(slots, debug=self.debug)
+        positive, real = places.of(0, len(places.count), slots)
+        rows = self._stream(batch, places, slots)
+        crowd = rows[:, 0]
+        return self._pair_sums(batch, crowd, crowd[:, None], positive, real, rows[:, 1:])
 
-    def _crowd(self, batch: Batch) -> Tensor:
-        """Return L of each row."""
+    def _pair_sums(
+        self, batch: Batch, crowd: Tensor, of_anchor: Tensor, positive: Tensor, real: Tensor | None, apart: Tensor
+    ) -> Sums:
+        """Return the sums of pairs from L of all rows, L of each pair's anchor, its positive and its distance."""
+        others = crowd if batch.given.references is None else self._stream(batch.of_references(), None, 0)[:, 0]
+        both = torch.logaddexp(of_anchor, others[positive])
+        return mean_of_real(torch.relu(both + apart).square() / 2, real)
 
-        def reduce(masks: Masks, squared: Tensor) -> Tensor:
-            return masked_log_sum_exp(self.margin - root(squared), masks.negative)[:, None]
+    def _stream(self, batch: Batch, places: Positives | None, slots: int) -> Tensor:
+        """Return L of each row, no less than LEAST, and the distances to its positives if there are places for them."""
+        pairs = batch.pairs
 
-        return batch.rows(reduce, temporaries=self.temporaries, squared=True)[:, 0]
+        def reducer(start: int, stop: int) -> Reduce:
+            negative = pairs.negative(start, stop)
+            positive = None if places is None else places.of(start, stop, slots)[0]
+            return lambda squared: self._row_values(squared, negative, positive)
+
+        return batch.rows(reducer, temporaries=self.temporaries, squared=True, outputs=1 + slots)
+
+    def _row_values(self, squared: Tensor, negative: Tensor, positive: Tensor | None) -> Tensor:
+        apart = root(squared)
+        crowd = masked_log_sum_exp(self.margin - apart, negative).clamp_min(LEAST)[:, None]
+        return crowd if positive is None else torch.cat([crowd, apart.gather(1, positive)], 1)

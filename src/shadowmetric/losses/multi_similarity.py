@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_margin, check_number
-from shadowmetric.losses.row_loss import Batch, RowLoss, masked_log_sum_exp
+from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, masked_log_sum_exp
 from shadowmetric.losses.sums import Sums, mean_of
 from shadowmetric.mining.pairs import Masks, NamedPairs
 
@@ -53,10 +53,10 @@ class MultiSimilarityLoss(RowLoss):
     def batch_sums(self, batch: Batch) -> Sums:
         """Return the sums of a mean over rows."""
         epsilon = None if isinstance(batch.pairs, NamedPairs) else self.epsilon
+        pairs, settings = batch.pairs, {"alpha": self.alpha, "beta": self.beta, "base": self.base, "epsilon": epsilon}
 
-        def reduce(masks: Masks, similarity: Tensor) -> Tensor:
-            return multi_similarity_rows(
-                masks, similarity, alpha=self.alpha, beta=self.beta, base=self.base, epsilon=epsilon
-            )[:, None]
+        def reducer(start: int, stop: int) -> Reduce:
+            masks = pairs.masks(start, stop)
+            return lambda similarity: multi_similarity_rows(masks, similarity, **settings)[:, None]
 
-        return mean_of(batch.rows(reduce, temporaries=self.temporaries)[:, 0])
+        return mean_of(batch.rows(reducer, temporaries=self.temporaries)[:, 0])

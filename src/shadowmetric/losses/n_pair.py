@@ -2,11 +2,10 @@
 
     loss = mean over positive pairs of log(1 + sum over n of exp((a.n - a.p) / temperature))
 
-The sum over negatives belongs to the anchor: one number per row is streamed, and a pair is the
-softplus of a difference. Sohn's batches hold one pair per class; here every pair of a batch counts.
+The sum over negatives belongs to the anchor, so all pairs of an anchor are known from its row. Sohn's batches hold one pair per class; here every pair of a batch counts.
 Sohn leaves rows unnormalised and adds l2_weight times their mean squared length: normalize=False.
 
-Memory: the scratch, and a few numbers per row and positive pair.
+Memory: the scratch, and a few numbers per row; rows are streamed and never kept.
 """
 
 from typing import Any
@@ -15,33 +14,44 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_margin, check_number
-from shadowmetric.losses.distances import similarity
-from shadowmetric.losses.row_loss import Batch, RowLoss, masked_log_sum_exp
-from shadowmetric.losses.sums import Sums, joined, mean_of
-from shadowmetric.mining.pairs import Masks
+from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, masked_log_sum_exp
+from shadowmetric.losses.sums import Sums, joined, mean_of, sums_of
 from shadowmetric.ops.row_lengths import squared_lengths
 
 
 class NPairLoss(RowLoss):
-    """N-pair loss of a batch."""
+    """N-pair loss of a batch.
+
+    slots: the most positives that a row has, per_class - 1 of a batch with per_class rows of each class; None asks the
+    labels, for which an accelerator waits once.
+    """
 
     temporaries = 8.0
-    pair_kept, pair_peak = (16, 5), (24, 9)
+    places_kept = True
 
-    def __init__(self, *, temperature: float = 1.0, l2_weight: float = 0.0, **settings: Any):
-        super().__init__(**settings)
+    def __init__(self, *, temperature: float = 1.0, l2_weight: float = 0.0, slots: int | None = None, **settings: Any):
+        super().__init__(slots=slots, **settings)
         self.temperature = check_margin(temperature, name="temperature")
         self.l2_weight = check_number(l2_weight, "l2_weight")
 
     def batch_sums(self, batch: Batch) -> Sums:
         """Return the sums of a mean over positive pairs, and of the mean squared length if it has a weight."""
+        pairs, positives = batch.pairs, batch.pairs.positives()
+        slots = positives.slots(self.slots, debug=self.debug)
 
-        def reduce(masks: Masks, block: Tensor) -> Tensor:
-            return masked_log_sum_exp(block / self.temperature, masks.negative)[:, None]
+        def reducer(start: int, stop: int) -> Reduce:
+            negative, (positive, real) = pairs.negative(start, stop), positives.of(start, stop, slots)
+            return lambda similarity: self._row_totals(similarity, negative, positive, real)
 
-        crowd = batch.rows(reduce, temporaries=self.temporaries)[:, 0]
-        anchor, _, to_positive = batch.positives(similarity)
-        pairs = mean_of(torch.nn.functional.softplus(crowd[anchor] - to_positive / self.temperature))
+        total, count = batch.rows(reducer, temporaries=self.temporaries, outputs=2).sum(0)
+        values = sums_of((total, count))
         if not self.l2_weight:
-            return pairs
-        return joined(pairs, mean_of(self.l2_weight * squared_lengths(batch.given.embeddings).to(batch.dtype)))
+            return values
+        return joined(values, mean_of(self.l2_weight * squared_lengths(batch.given.embeddings).to(batch.dtype)))
+
+    def _row_totals(self, similarity: Tensor, negative: Tensor, positive: Tensor, real: Tensor) -> Tensor:
+        """Return of each row the sum over its positive pairs, and their number."""
+        scaled = similarity / self.temperature
+        crowd = masked_log_sum_exp(scaled, negative)
+        pairs = torch.nn.functional.softplus(crowd[:, None] - scaled.gather(1, positive))
+        return torch.stack([torch.where(real, pairs, 0.0).sum(1), real.sum(1)], 1)

@@ -15,7 +15,7 @@ from shadowmetric.losses.row_loss import settings_of
 from shadowmetric.losses.sums import SummedLoss, Sums, joined, mean_of, sums_of
 from shadowmetric.mining.given import Given
 from shadowmetric.ops.memory import Bytes, Cost, streamed, width_of
-from shadowmetric.ops.row_stream import Stream, Term, row_stream
+from shadowmetric.ops.row_stream import Stream, TermList, row_stream
 from shadowmetric.types import Scalar
 
 TEMPORARIES = 12.0  # blocks that row_losses makes of one
@@ -90,7 +90,7 @@ class ProxyLoss(SummedLoss):
             names = "labels" if name == "embeddings" else "reference_labels"
             raise ValueError(f"{names} has {wrong}; with {self.classes} classes they must be 0 to {self.classes - 1}.")
 
-        def terms(start: int, stop: int) -> list[Term]:
+        def terms(start: int, stop: int) -> TermList:
             return [lambda cosine, *_: self.row_losses(cosine, labels[start:stop])[:, None]]
 
         stream = Stream(normalize=True, temporaries=TEMPORARIES, scratch_bytes=self.scratch_bytes)

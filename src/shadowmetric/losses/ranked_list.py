@@ -16,7 +16,7 @@ from torch import Tensor
 
 from shadowmetric.checks import check_margin, check_number
 from shadowmetric.losses.distances import root
-from shadowmetric.losses.row_loss import Batch, RowLoss
+from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss
 from shadowmetric.losses.sums import Sums, mean_of
 from shadowmetric.mining.pairs import Masks
 
@@ -42,16 +42,21 @@ class RankedListLoss(RowLoss):
 
     def batch_sums(self, batch: Batch) -> Sums:
         """Return the sums of a mean over rows."""
-        inner = self.alpha - self.margin
+        pairs = batch.pairs
 
-        def reduce(masks: Masks, squared: Tensor) -> Tensor:
-            apart = root(squared)
-            far = masks.positive & (apart > inner)
-            near = masks.negative & (apart < self.alpha)
-            pull = torch.where(far, apart - inner, 0.0).sum(1) / far.sum(1).clamp_min(1)
-            urgency = torch.where(near, self.temperature * (self.alpha - apart.detach()), float("-inf"))
-            weight = torch.where(near, torch.softmax(urgency, 1), 0.0)
-            push = (weight * torch.where(near, self.alpha - apart, 0.0)).sum(1)
-            return ((1 - self.balance) * pull + self.balance * push)[:, None]
+        def reducer(start: int, stop: int) -> Reduce:
+            masks = pairs.masks(start, stop)
+            return lambda squared: self._row_values(masks, squared)[:, None]
 
-        return mean_of(batch.rows(reduce, temporaries=self.temporaries, squared=True)[:, 0])
+        return mean_of(batch.rows(reducer, temporaries=self.temporaries, squared=True)[:, 0])
+
+    def _row_values(self, masks: Masks, squared: Tensor) -> Tensor:
+        """Return the loss of each row."""
+        apart, inner = root(squared), self.alpha - self.margin
+        far = masks.positive & (apart > inner)
+        near = masks.negative & (apart < self.alpha)
+        pull = torch.where(far, apart - inner, 0.0).sum(1) / far.sum(1).clamp_min(1)
+        urgency = torch.where(near, self.temperature * (self.alpha - apart.detach()), float("-inf"))
+        weight = torch.where(near, torch.softmax(urgency, 1), 0.0)
+        push = (weight * torch.where(near, self.alpha - apart, 0.0)).sum(1)
+        return (1 - self.balance) * pull + self.balance * push

@@ -1,11 +1,11 @@
 """What losses over whole similarity rows share: the pairs of a batch, and reducers over its rows.
 
-    row values = reduce(masks, block), streamed by `row_stream`
+    row values = reduce(block), streamed by `row_stream`
 
 A block holds squared distances, or similarities: the cosine when rows are normalised, else the dot product. Pairs
 come from labels, or are the distinct pairs of given triplets.
 
-Memory: the scratch, and a few numbers per row; per positive pair where a loss has a term for each.
+Memory: the scratch, and a few numbers per row; per positive pair where a loss keeps what it knows of each.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,18 +13,21 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.checks import check_scratch, check_triplets
+from shadowmetric.checks import check_scratch, check_slots, check_triplets
 from shadowmetric.losses.sums import SummedLoss, Sums
 from shadowmetric.mining.given import NAMING, Given
-from shadowmetric.mining.pairs import LabelPairs, Masks, NamedPairs, Pairs
+from shadowmetric.mining.pairs import LabelPairs, NamedPairs, Pairs
 from shadowmetric.ops.memory import Bytes, Cost, streamed, width_of
 from shadowmetric.ops.pair_measures import Measure, pair_measures
-from shadowmetric.ops.row_stream import Stream, Term, row_stream
+from shadowmetric.ops.row_stream import Stream, TermList, row_stream
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 
-Reduce = Callable[[Masks, Tensor], Tensor]
-"""(masks, block (rows, references)) -> (rows, outputs)."""
+Reduce = Callable[[Tensor], Tensor]
+"""block (rows, references) -> (rows, outputs)."""
+
+Reducer = Callable[[int, int], Reduce]
+"""The reduction of rows [start, stop). It must not hold the batch: a graph would keep the rows alive."""
 
 
 class Batch:
@@ -35,13 +38,12 @@ class Batch:
         self.normalize, self.scratch_bytes = normalize, scratch_bytes
         self.dtype = working_dtype(given.embeddings.dtype, given.others.dtype)
 
-    def rows(self, reduce: Reduce, *, temporaries: float, outputs: int = 1, squared: bool = False) -> Tensor:
+    def rows(self, reducer: Reducer, *, temporaries: float, outputs: int = 1, squared: bool = False) -> Tensor:
         """Return (batch, outputs): the reducer's numbers for each row, from similarities or squared distances."""
-        pairs = self.pairs  # not self: a graph must not keep the rows alive
 
-        def terms(start: int, stop: int) -> list[Term]:
-            masks = pairs.masks(start, stop)
-            return [lambda block, *_: reduce(masks, block)]
+        def terms(start: int, stop: int) -> TermList:
+            reduce = reducer(start, stop)
+            return [lambda block, *_: reduce(block)]
 
         stream = Stream(
             self.normalize,
@@ -50,7 +52,9 @@ class Batch:
             temporaries=temporaries,
             scratch_bytes=self.scratch_bytes,
         )
-        return row_stream(self.given.embeddings, self.given.references, terms, stream).to(self.dtype)
+        given = self.given
+        grids = given.grids(normalize=self.normalize)
+        return row_stream(given.embeddings, given.references, terms, stream, grids).to(self.dtype)
 
     def of_references(self) -> "Batch":
         """Return the batch of the references, compared with themselves."""
@@ -62,12 +66,10 @@ class Batch:
         given = Given(references, self.pairs.reference_labels)
         return Batch(given, LabelPairs(given), normalize=self.normalize, scratch_bytes=self.scratch_bytes)
 
-    def positives(self, measure: Measure) -> tuple[Tensor, Tensor, Tensor]:
-        """Return every positive pair (anchor, positive), and the measure of each."""
-        anchor, positive = self.pairs.positives()
-        embeddings, references = self.given.embeddings, self.given.references
+    def measure(self, anchor: Tensor, positive: Tensor, measure: Measure) -> Tensor:
+        """Return the measure of each pair of a list."""
         grids = self.given.grids(normalize=self.normalize)
-        return anchor, positive, pair_measures(embeddings, references, anchor, positive, measure, grids)
+        return pair_measures(self.given.embeddings, self.given.references, anchor, positive, measure, grids)
 
 
 class RowLoss(SummedLoss):
@@ -75,11 +77,20 @@ class RowLoss(SummedLoss):
 
     unit = ""
     temporaries: float  # blocks that the loss makes of one, forward and backward
+    places_kept = False  # whether backward needs to know where the positives of a row are
     pair_kept: tuple[int, int] | None = None  # bytes, and numbers, kept for each positive pair, if any
     pair_peak: tuple[int, int] = (0, 0)  # the most of them at once
 
-    def __init__(self, *, normalize: bool = True, scratch_bytes: int = SCRATCH_BYTES, debug: bool = False):
+    def __init__(
+        self,
+        *,
+        normalize: bool = True,
+        scratch_bytes: int = SCRATCH_BYTES,
+        debug: bool = False,
+        slots: int | None = None,
+    ):
         super().__init__()
+        self.slots = check_slots(slots)
         self.normalize, self.scratch_bytes, self.debug = normalize, check_scratch(scratch_bytes), debug
 
     def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
@@ -87,12 +98,21 @@ class RowLoss(SummedLoss):
         width, pairs = width_of(dtype), self.pair_kept is not None
         kept, peak = (plain + numbers * width.working for plain, numbers in (self.pair_kept or (0, 0), self.pair_peak))
         named = 8.0 if references else 0.0
-        listed = Bytes(row=named + (64.0 if pairs else 0.0), reference=named + (64.0 if pairs else 0.0), positive=peak)
+        listed = 64.0 if pairs or self.places_kept else 0.0
+        listed = Bytes(
+            row=named + listed + (peak * self.slots if self.slots else 0.0),
+            reference=named + listed,
+            positive=0.0 if self.slots else peak,
+        )
         phases = streamed(
             self.scratch_bytes, dtype, self.temporaries, normalize=self.normalize, pairs=pairs, references=references
         )
-        length = 8.0 if pairs else 0.0
-        rows = Bytes(row=named + length, reference=named + length if references else 0.0, positive=kept)
+        length, places = 8.0 if pairs else 0.0, 1.0 if pairs or self.places_kept else 0.0
+        rows = Bytes(
+            row=named + length + 24 * places + (kept * self.slots if self.slots else 0.0),
+            reference=(named + length if references else 0.0) + 8 * places,
+            positive=0.0 if self.slots else kept,
+        )
         found = tuple(listed + part for part in phases)
         return Cost(rows, (*found, NAMING)) if references else Cost(rows, found).own()
 
@@ -108,7 +128,7 @@ class RowLoss(SummedLoss):
         anchor, positive, negative = check_triplets(
             triplets, len(embeddings), others, embeddings.device, debug=self.debug
         )
-        return self.sums_of_pairs(given, NamedPairs((anchor, positive), (anchor, negative), others))
+        return self.sums_of_pairs(given, NamedPairs((anchor, positive), (anchor, negative), (len(embeddings), others)))
 
     def sums_of_pairs(self, given: Given, pairs: Pairs) -> Sums:
         """Return the sums over some pairs of a checked batch."""
@@ -121,7 +141,7 @@ class RowLoss(SummedLoss):
 
 def settings_of(loss: nn.Module, unit: str) -> str:
     """Return the settings of a loss as text, the margin with its unit."""
-    hidden = {"training", "scratch_bytes", "debug"}
+    hidden = {"training", "scratch_bytes", "debug"} | ({"slots"} if getattr(loss, "slots", None) is None else set())
     settings = {name: value for name, value in vars(loss).items() if name[0] != "_" and name not in hidden}
     return ", ".join(f"{name}={value!r}" + f" ({unit})" * (name == "margin") for name, value in settings.items())
 

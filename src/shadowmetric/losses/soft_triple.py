@@ -78,7 +78,7 @@ class SoftTripleLoss(ProxyLoss):
         count = self.centers_per_class
         if count == 1 or self.tau == 0:
             return self.centers.sum() * 0
-        first, second = torch.triu_indices(count, count, 1, device=self.centers.device)
+        first, second = torch.triu_indices(count, count, 1, device=self.centers.device).unbind()
         before = torch.arange(self.classes, device=first.device)[:, None] * count
         pairs = (first + before).flatten(), (second + before).flatten()
         given = Given(self.centers, before[:, 0])

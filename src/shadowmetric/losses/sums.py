@@ -31,13 +31,23 @@ class Sums(NamedTuple):
 def sums_of(*quotients: tuple[Tensor, Tensor | int]) -> Sums:
     """Return the sums of (total, count) pairs."""
     total = torch.stack([total for total, _ in quotients])
-    counts = [torch.as_tensor(count, dtype=total.dtype, device=total.device).detach() for _, count in quotients]
+    counts = [
+        count.detach().to(total.dtype) if isinstance(count, Tensor) else total.new_full((), count)
+        for _, count in quotients
+    ]
     return Sums(total, torch.stack(counts))
 
 
 def joined(first: Sums, second: Sums) -> Sums:
     """Return the sums of a loss that is the sum of two."""
     return Sums(torch.cat([first.totals, second.totals]), torch.cat([first.counts, second.counts]))
+
+
+def mean_of_real(values: Tensor, real: Tensor | None) -> Sums:
+    """Return the sums of a mean over the values that count: all where that is None."""
+    if real is None:
+        return mean_of(values)
+    return sums_of((torch.where(real, values, 0.0).sum(), real.sum()))
 
 
 def mean_of(values: Tensor) -> Sums:

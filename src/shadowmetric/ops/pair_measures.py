@@ -26,6 +26,7 @@ from torch.nn.functional import embedding_bag
 
 from shadowmetric.ops.grid_rows import GridRows, pair_dots_of, pair_squared
 from shadowmetric.ops.once import refuse_second_derivative
+from shadowmetric.ops.precision import full_precision
 from shadowmetric.ops.row_gradients import add_along, inverse_lengths
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.types import Embeddings, PairValues, References, RowNumbers
@@ -49,6 +50,8 @@ def pair_measures(
     grids: both sides on the grid, as unit rows or as they are. squared: the squared distances of unit rows, if known.
     """
     chosen = _Chosen(anchor, other, measure, grids, squared)
+    if torch.compiler.is_compiling():
+        return _graph_measures(embeddings, references, chosen)
     return _PairMeasures.apply(embeddings, references, chosen)  # pyright: ignore[reportReturnType]
 
 
@@ -99,23 +102,65 @@ class _PairMeasures(torch.autograd.Function):
         along = [-along[0]] * 2 if ctx.unit else [2 * part for part in along]
         lengths = rest[2:] * (2 if ctx.own else 1) if ctx.unit else (None, None)
         sides = (embeddings, anchor, lengths[0], along[0]), (others, other, lengths[1], along[1])
-        left, right = sides if not ctx.own else (sides[0], (embeddings, *sides[1][1:]))
-        found: list[Tensor | None] = [None, None]
-        wanted = ctx.needs_input_grad[0], ctx.needs_input_grad[1] or (ctx.own and ctx.needs_input_grad[0])
-        for number, (mine, yours) in enumerate(((left, right), (right, left))):
-            if wanted[number]:
-                found[number] = _gradient(mine, yours, across)
-        first, second = found
-        if ctx.own and first is not None and second is not None:
-            first, second = first.add_(second), None
-        first, second = (
-            None if grad is None else grad.to(rows.dtype)
-            for grad, rows in zip((first, second), (embeddings, others), strict=True)
-        )
-        return first, second, None
+        return *_gradients(ctx, *sides, across), None
+
+
+def _graph_measures(embeddings: Tensor, references: Tensor | None, chosen: _Chosen) -> Tensor:
+    """Return the measures by operations that a compiler can follow; it chooses what is kept."""
+    others = embeddings if references is None else references
+    left, right = chosen.grids
+    inputs = chosen.inputs()
+    known = inputs[:1] if left.normalize else inputs  # the squares of unit rows are 1
+    lengths = left.length if left.normalize else None, right.length if left.normalize and right is not left else None
+    inputs: Any = (
+        *_KnownPairs.apply(embeddings, references, chosen.anchor, chosen.other, *lengths, *known),
+        *inputs[len(known) :],
+    )
+    values = chosen.measure(*inputs).expand(len(chosen.anchor))
+    return values.to(working_dtype(embeddings.dtype, others.dtype))
+
+
+class _KnownPairs(torch.autograd.Function):
+    """Known dot products and squares of pairs, with the gradient of their rows."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        embeddings: Tensor,
+        references: Tensor | None,
+        anchor: Tensor,
+        other: Tensor,
+        length: Tensor | None,
+        other_length: Tensor | None,
+        *inputs: Tensor,
+    ) -> tuple[Tensor, ...]:
+        others = embeddings if references is None else references
+        ctx.own, ctx.unit = references is None, length is not None
+        ctx.save_for_backward(embeddings, others, anchor, other, length, other_length, inputs[0])
+        return tuple(tensor.clone() for tensor in inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        embeddings, others, anchor, other, length, other_length, dots = ctx.saved_tensors
+        other_length = length if ctx.own else other_length
+        dtype = working_dtype(embeddings.dtype, others.dtype)
+        along = [-grads[0] * dots] * 2 if ctx.unit else [2 * grad for grad in grads[1:]]
+        sides = (embeddings, anchor, length, along[0].to(dtype)), (others, other, other_length, along[1].to(dtype))
+        return *_gradients(ctx, *sides, grads[0].to(dtype)), *[None] * (4 + len(grads))
 
 
 _Side = tuple[Tensor, Tensor, Tensor | None, Tensor]
+
+
+def _gradients(ctx: Any, left: _Side, right: _Side, across: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """Return the gradients of embeddings and references; without references both sides are the embeddings."""
+    wanted = ctx.needs_input_grad[0], ctx.needs_input_grad[0 if ctx.own else 1]
+    with full_precision(across.device):
+        first = _gradient(left, right, across) if wanted[0] else None
+        second = _gradient(right, left, across) if wanted[1] else None
+    if ctx.own and first is not None and second is not None:
+        first, second = first.add_(second), None
+    return None if first is None else first.to(left[0].dtype), None if second is None else second.to(right[0].dtype)
 
 
 def _gradient(mine: _Side, yours: _Side, across: Tensor) -> Tensor:
@@ -130,8 +175,7 @@ def _gradient(mine: _Side, yours: _Side, across: Tensor) -> Tensor:
 
 def weighted_sums(rows: Tensor, into: Tensor, chosen: Tensor, weight: Tensor, size: int) -> Tensor:
     """Return out (size, dim) with out[into[i]] += weight[i] * rows[chosen[i]], summed in the type of the weights."""
-    order = torch.argsort(into, stable=True)
-    ends = torch.bincount(into, minlength=size).cumsum(0)
-    begins = torch.cat([ends.new_zeros(1), ends[:-1]])
+    ranked, order = torch.sort(into, stable=True)
+    begins = torch.searchsorted(ranked, torch.arange(size, device=into.device))
     rows = rows.to(weight.dtype)
     return embedding_bag(chosen[order], rows, begins, mode="sum", per_sample_weights=weight[order])

@@ -2,7 +2,7 @@
 
     u = x / |x|:   grad_x = (grad_u - (grad_u . u) u) / |x|          zero for a zero row, which has no direction
 
-Callers know grad_u . u, since it is a sum of slopes times cosines, and pass it as `along`. Without lengths the rows are
+Who knows grad_u . u, since it is a sum of slopes times cosines, passes it to `add_along`. Without lengths the rows are
 as they were given, and `along` is a factor of the row itself.
 """
 
@@ -22,3 +22,14 @@ def add_along(grad: Tensor, rows: Tensor, along: Tensor, length: Tensor | None) 
         return grad.addcmul_(along[:, None], rows.to(grad.dtype))
     inverse = inverse_lengths(length, grad.dtype)
     return grad.addcmul_((along * inverse)[:, None], rows.to(grad.dtype)).mul_(inverse[:, None])
+
+
+def of_given_rows(grad: Tensor, rows: Tensor, grad_square: Tensor | None, length: Tensor | None) -> Tensor:
+    """Return the gradient of rows as given, from that of the rows as they are compared; in place.
+
+    Of unit rows (there are lengths) what lies along a row does not count; of rows as they are, |row|^2 has one too.
+    """
+    if length is not None:
+        along = (grad * rows).sum(1, keepdim=True)
+        return grad.addcmul_(along, rows, value=-1).mul_(inverse_lengths(length, grad.dtype)[:, None])
+    return grad if grad_square is None else grad.addcmul_(grad_square.to(grad.dtype)[:, None], rows, value=2)

@@ -120,8 +120,8 @@ def whole_row_blocks(
 ) -> Iterator[Block]:
     """Yield blocks of whole rows, a multiple of `multiple` at once, for reducers that need all of a row."""
     temporaries += left.temporaries
-    height = even(len(left), whole_rows(len(right), left, scratch_bytes, temporaries))
-    height = -(-height // multiple) * multiple
+    fitting = fitting_rows(len(right), left.width, left.dtype.itemsize, scratch_bytes, temporaries)
+    height = row_height(len(left), fitting, left.source.device, multiple)
     values = torch.empty(min(height, len(left)), len(right), device=left.source.device, dtype=left.dtype)
     side = square_side(left, scratch_bytes // 4, 0.0)
     for top in range(0, len(left), height):
@@ -159,10 +159,16 @@ def square_side(left: Rows, scratch_bytes: int, temporaries: float) -> int:
     return max(SHORTEST_SIDE, min(LONGEST_SIDE, int(side) // 64 * 64 or int(side)))
 
 
-def whole_rows(columns: int, left: Rows, scratch_bytes: int, temporaries: float) -> int:
+def fitting_rows(columns: int, width: int, itemsize: int, scratch_bytes: int, temporaries: float) -> int:
     """Return how many whole rows, with temporaries and loaded rows, fit into three quarters of the scratch."""
-    numbers = 0.75 * scratch_bytes / left.dtype.itemsize
-    return max(SHORTEST_SIDE, min(LONGEST_SIDE, int(numbers / (columns * (1.0 + temporaries) + 2 * left.width))))
+    numbers = 0.75 * scratch_bytes / itemsize
+    return int(numbers / (columns * (1.0 + temporaries) + 2 * width))
+
+
+def row_height(rows: int, fitting: int, device: torch.device, multiple: int = 1) -> int:
+    """Return how many whole rows a block has of those that fit: fewer for a CPU's cache, elsewhere as many as can be."""
+    longest = LONGEST_SIDE if device.type == "cpu" else fitting
+    return -(-even(rows, max(SHORTEST_SIDE, min(longest, fitting))) // multiple) * multiple
 
 
 def rows_beside(columns: int, loaded: int, left: Rows, scratch_bytes: int, temporaries: float) -> int:
