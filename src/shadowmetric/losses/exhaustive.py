@@ -17,11 +17,12 @@ from shadowmetric.losses.reductions import Totals
 from shadowmetric.mining import AllMiner, SemiHardMiner
 from shadowmetric.mining.given import Given
 from shadowmetric.mining.pairs import LabelPairs
-from shadowmetric.mining.slots import class_places, most_partners, positive_in_slot
+from shadowmetric.mining.slots import SLOTS_AT_ONCE, class_places, most_partners, positives_in_slots
 from shadowmetric.mining.window import upper_end
 from shadowmetric.ops.grid_rows import ExactSide
 from shadowmetric.ops.pair_measures import Measure
-from shadowmetric.ops.row_stream import Stream, Term, row_stream
+from shadowmetric.ops.row_graph import Term
+from shadowmetric.ops.row_stream import Stream, row_stream
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Hinge, Miner
@@ -48,6 +49,7 @@ def all_triplet_totals(
     pairs = LabelPairs(given)
     places = class_places(given.labels, given.reference_labels)  # as tensors
     slots = most_partners(given, places, slots)
+    at_once = 1 if given.labels.device.type == "cpu" else min(slots, SLOTS_AT_ONCE)  # fewer, larger calls
     rows, others = given.embeddings, given.references  # not given: a graph must not keep the rows on the grid
 
     def terms(start: int, stop: int) -> Sequence:
@@ -58,29 +60,31 @@ def all_triplet_totals(
             mined_at = ExactSide(grids[0]).squared_distances(slice(start, stop), ExactSide(grids[1]))
 
         def partner_term(slot: int) -> Term:
-            partner, real = positive_in_slot(places, slot, slice(start, stop))
+            partner, real = positives_in_slots(places, range(slot, min(slot + at_once, slots)), slice(start, stop))
             real = real & positive.gather(1, partner)  # a row without partner has none
 
             def term(dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
-                chosen = real & negative
+                chosen = real[:, :, None] & negative[:, None]  # (rows, slots, references)
                 if isinstance(miner, SemiHardMiner):
                     squared = squared_distance(dots, square, other_square) if mined_at is None else mined_at
                     chosen = chosen & _inside(miner, squared.detach(), partner)
                 closer = measure(dots.gather(1, partner), square, other_square[partner])
                 farther = measure(dots, square, other_square)
-                value = torch.where(chosen, hinge(closer, farther), 0.0)
-                return torch.stack([value.sum(1), chosen.sum(1), (value > 0).sum(1)], 1)
+                value = torch.where(chosen, hinge(closer[:, :, None], farther[:, None]), 0.0)
+                return torch.stack([part.sum((1, 2)) for part in (value, chosen, value > 0)], 1)
 
             return term
 
-        return [partner_term(slot) for slot in range(slots)]
+        return [partner_term(slot) for slot in range(0, slots, at_once)]
 
-    stream = Stream(normalize, exact=True, outputs=3, temporaries=STREAMED, scratch_bytes=scratch_bytes)
+    temporaries = STREAMED * at_once
+    stream = Stream(normalize, exact=True, outputs=3, temporaries=temporaries, scratch_bytes=scratch_bytes)
     totals = row_stream(rows, others, terms, stream).sum(0)
     return Totals(*totals.to(working_dtype(rows.dtype, given.others.dtype)))
 
 
 def _inside(miner: SemiHardMiner, squared: Tensor, partner: Tensor) -> Tensor:
-    """Return which columns lie in the window of the partner."""
+    """Return which columns lie in the windows of the partners: (rows, slots, references)."""
     floor = squared.gather(1, partner)
-    return (squared > floor) & (squared < upper_end(floor, miner.margin, miner.unit))
+    upper = upper_end(floor, miner.margin, miner.unit)
+    return (squared[:, None] > floor[:, :, None]) & (squared[:, None] < upper[:, :, None])

@@ -50,8 +50,9 @@ from shadowmetric.types import Triplets
 
 HALF_STEP = 2.0**-50  # below every difference of two distances on the grid
 BEYOND_ALL = 8.0  # distances of unit rows
-ENTRY_BYTES = 40  # of a distance: the block, its negatives, masks, and what a minimum copies
-SLOT_BYTES = 24  # of a distance for each floor that it is compared with at once
+ENTRY_BYTES = 20  # of a distance: the block, its negatives, and masks
+SLOT_BYTES = 10  # of a distance for each slot whose floor it is compared with at once
+SLOTS_AT_ONCE = 8
 SMALL_BATCH = 2**18  # distances; a CPU searches larger batches faster in class order
 FEW_DISTANCES = 2**14  # more are worth torch's threads and vectors
 FEW_PLACES = 2**10
@@ -126,7 +127,7 @@ def arrange_slots(
     """
     if not torch.compiler.is_compiling() and given.labels.device.type == "cpu" and not fused:
         distances = given.labels.shape[0] * given.others.shape[0]
-        if distances > SMALL_BATCH or 2 * ENTRY_BYTES * distances > scratch_bytes:
+        if distances > SMALL_BATCH or (ENTRY_BYTES + SLOTS_AT_ONCE * SLOT_BYTES) * distances > scratch_bytes:
             return None
     labels = (given.labels, given.reference_labels) if fused else label_arrays(given)
     places = class_places(*labels)
@@ -181,22 +182,17 @@ def most_partners(given: Given, places: Places, slots: int | None) -> int:
     return slots
 
 
-def positive_in_slot(places: Places, slot: int, rows: slice) -> tuple[Tensor, Tensor]:
-    """Return the row number of one positive of some rows, and whether there is one: (rows, 1) each."""
-    column = places.start[rows] + slot
+def positives_in_slots(places: Places, slots: range, rows: slice) -> tuple[Array, Array]:
+    """Return the row numbers of some positives of some rows, and whether they are there: (rows, slots) each."""
+    slot = count_up(slots.stop, places.order)[slots.start :]
+    column = slot + places.start[rows, None]
     if places.place is not None:
-        column = column + (slot >= places.place[rows])
-    positive = places.order[column.clip(None, len(places.order) - 1)]
-    return positive[:, None], (slot < places.partners[rows])[:, None]
+        column += slot >= places.place[rows, None]
+    return places.order[column.clip(None, len(places.order) - 1)], slot < places.partners[rows, None]
 
 
 def _positives(given: Given, slots: int, places: Places, labels: tuple[Array, Array | None]) -> Slots:
-    slot = count_up(slots, places.order)
-    real = slot < places.partners[:, None]
-    column = slot + places.start[:, None]
-    if places.place is not None:
-        column += slot >= places.place[:, None]
-    positive = places.order[column.clip(None, len(places.order) - 1)]
+    positive, real = positives_in_slots(places, range(slots), slice(None))
     names = given.names()
     if names is not None:
         own, other = (name.numpy() if library_of(real) is not torch else name for name in names)
@@ -218,7 +214,8 @@ class SlotSearch:
         if self.slots.fused:
             return choose(self._fused_block())
         rows, columns = (len(grid) for grid in self.grids)
-        height = max(SHORTEST_SIDE, self.scratch_bytes // (2 * ENTRY_BYTES * columns))
+        entry = ENTRY_BYTES + SLOT_BYTES * min(SLOTS_AT_ONCE, self.slots.width)
+        height = max(SHORTEST_SIDE, self.scratch_bytes // (entry * columns))
         height = -(-rows // -(-rows // height))
         left = ExactSide(self.grids[0])
         right = left if self.grids[1] is self.grids[0] else ExactSide(self.grids[1])
@@ -267,7 +264,7 @@ class SlotSearch:
         negatives = block.negatives
         fast = self.on_grid and (library_of(negatives) is not torch or negatives.device.type == "cpu")
         find = _nearest_by_reciprocal if fast else _nearest_by_comparison
-        return self._slots_at_once(block, lambda some: find(negatives, some), floors)
+        return self._slots_at_once(lambda some: find(negatives, some), floors)
 
     def draw_between(self, block: SlotBlock, upper: Array, chances: Array) -> tuple[Array, Array]:
         """Return distance and column of one negative beyond each positive and nearer than `upper`, equally likely."""
@@ -275,14 +272,12 @@ class SlotSearch:
         def draw(lower: Array, upper: Array, chances: Array) -> tuple[Array, Array]:
             return _draw_some(block.negatives, lower, upper, chances)
 
-        return self._slots_at_once(block, draw, block.closer, upper, chances)
+        return self._slots_at_once(draw, block.closer, upper, chances)
 
-    def _slots_at_once(self, block: SlotBlock, find: Callable, *arrays: Array) -> tuple[Array, Array]:
-        """Return what is found for as many slots at once as the scratch allows."""
-        rows, columns = block.negatives.shape
-        some = max(1, self.scratch_bytes // (2 * SLOT_BYTES * rows * columns))
-        slots = range(0, arrays[0].shape[1], some)
-        parts = [find(*(array[:, slot : slot + some] for array in arrays)) for slot in slots]
+    def _slots_at_once(self, find: Callable, *arrays: Array) -> tuple[Array, Array]:
+        """Return what is found for all slots, a few at once."""
+        slots = range(0, arrays[0].shape[1], SLOTS_AT_ONCE)
+        parts = [find(*(array[:, slot : slot + SLOTS_AT_ONCE] for array in arrays)) for slot in slots]
         return joined([part[0] for part in parts], 1), joined([part[1] for part in parts], 1)
 
 
