@@ -32,12 +32,13 @@ def quick(monkeypatch):
     monkeypatch.setattr(device_times, "ROUND_SECONDS", 0.0)
 
 
-def test_without_an_accelerator_all_is_counted_equal_to_the_bit_and_never_timed(quick, monkeypatch):
+def test_without_an_accelerator_all_is_counted_and_never_timed(quick, monkeypatch):
     monkeypatch.setattr(device_certificate, "find_accelerator", lambda: None)
     stages, threads = [], torch.get_num_threads()
     found = certify_device(lambda stage, share: stages.append(share))
     assert (found.device, found.has_accelerator, found.is_ok) == ("pretended", False, True)
-    assert {check.verdict for check in found.checks} == {"equal"}
+    assert {check.verdict for check in found.checks} <= {"equal", "close"}
+    assert {check.verdict for check in found.checks if check.kind == "miner"} == {"equal"}
     assert all(check.kernels > 0 and check.times_us is None for check in found.checks)
     assert {check.name for check in found.checks if check.kind == "miner"} == set(MINERS)
     assert stages == sorted(stages)
@@ -54,7 +55,7 @@ def test_an_accelerator_is_compared_and_timed(quick, monkeypatch):
     assert (found.device, found.has_accelerator, found.is_ok) == ("cpu", True, True)
     for check in found.checks:
         assert check.waits is None  # torch tells them on CUDA alone
-        assert (check.times_us is None) == (check.kind == "miner")
+        assert (check.times_us is None) == (check.kind == "miner" or check.name.endswith(", slots"))  # timed together
         if check.times_us is not None:
             assert 0 < check.times_us["ours"] < float("inf")
 
@@ -68,7 +69,7 @@ def test_waits_of_an_accelerator_are_those_that_torch_reports(monkeypatch):
             pass
 
     monkeypatch.setattr(device_runs, "record_waits", lambda device: Recorded())
-    (check,) = check_loss(Case("contrastive", "", 16), run_on(CPU), None)
+    check, *_ = check_loss(Case("contrastive", "", 16), run_on(CPU), None)
     assert (check.waits, check.wait_lines, check.kernels) == (3, ("a.py:1", "b.py:2"), None)
 
 
@@ -120,7 +121,7 @@ def test_what_a_device_cannot_do_is_a_reason():
     def run(job, embeddings, labels):
         raise TypeError("no float64\nhere")
 
-    (check,) = check_loss(Case("shadow", "hard", 16), run, CPU)
+    check, *_ = check_loss(Case("shadow", "hard", 16), run, CPU)
     assert (check.verdict, check.reason, check.times_us) == ("failed", "TypeError: no float64", None)
 
 

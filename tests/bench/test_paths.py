@@ -58,7 +58,7 @@ def test_losses_of_triplets_are_those_with_a_miner():
 
 
 def test_others_are_not_run_where_their_tensors_are_too_large(quick):
-    _, *others = contenders(Case("shadow", "semi_hard", 4096))
+    others = [one for one in contenders(Case("shadow", "semi_hard", 4096)) if not one.name.startswith("ours")]
     assert [one.name for one in others if one.name in path_contenders.PEERS] == ["dense", "pml"]
     for one in others:
         assert one.program is None

