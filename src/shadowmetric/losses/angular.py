@@ -116,7 +116,7 @@ class AngularLoss(SummedLoss):
             self.normalize, order=order, multiple=2, temporaries=TEMPORARIES, scratch_bytes=self.scratch_bytes
         )
         grids = given.grids(normalize=self.normalize) if own else None
-        values = row_stream(rows, given.references, terms, stream, grids)[:, 0]
+        values = row_stream(rows, given.references, terms, stream, grids).view(-1)
         return mean_of_real(values.to(working_dtype(rows.dtype)), real)
 
     def _row_values(self, dots: Tensor, negative: Tensor, positive: Tensor) -> Tensor:
@@ -124,4 +124,4 @@ class AngularLoss(SummedLoss):
         of_anchor, of_positive = dots[0::2], dots[1::2]
         across, along = self._factors
         crowd = masked_log_sum_exp(across * (of_anchor + of_positive), negative)
-        return softplus(crowd[:, None] - along * of_anchor.gather(1, positive))
+        return softplus(crowd - along * of_anchor.gather(1, positive))

@@ -20,7 +20,6 @@ from shadowmetric.checks import check_margin
 from shadowmetric.losses.distances import distance, root
 from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, masked_log_sum_exp
 from shadowmetric.losses.sums import Sums, mean_of_real
-from shadowmetric.mining.pairs import Positives
 
 LEAST = -1e30  # L of a row without negatives, whose exponential is 0
 FEW_PLACES = 2**10  # never too many
@@ -49,12 +48,12 @@ class LiftedStructureLoss(RowLoss):
         slots, total = (self.slots, None) if self.slots is not None else places.sizes()
         if total is not None and len(places.count) * slots > max(FEW_PLACES, WASTED * total):
             anchor, positive, real = places.all(None)
-            crowd = self._stream(batch, None, 0)[:, 0]
+            crowd = self._stream(batch)[:, 0]
             apart = batch.measure(anchor, positive, distance)
             return self._pair_sums(batch, crowd, crowd[anchor], positive, real, apart)
         slots = places.slots(slots, debug=self.debug)
         positive, real = places.of(0, len(places.count), slots)
-        rows = self._stream(batch, places, slots)
+        rows = self._stream(batch, positive)
         crowd = rows[:, 0]
         return self._pair_sums(batch, crowd, crowd[:, None], positive, real, rows[:, 1:])
 
@@ -62,22 +61,22 @@ class LiftedStructureLoss(RowLoss):
         self, batch: Batch, crowd: Tensor, of_anchor: Tensor, positive: Tensor, real: Tensor | None, apart: Tensor
     ) -> Sums:
         """Return the sums of pairs from L of all rows, L of each pair's anchor, its positive and its distance."""
-        others = crowd if batch.given.references is None else self._stream(batch.of_references(), None, 0)[:, 0]
+        others = crowd if batch.given.references is None else self._stream(batch.of_references())[:, 0]
         both = torch.logaddexp(of_anchor, others[positive])
         return mean_of_real(torch.relu(both + apart).square() / 2, real)
 
-    def _stream(self, batch: Batch, places: Positives | None, slots: int) -> Tensor:
-        """Return L of each row, no less than LEAST, and the distances to its positives if there are places for them."""
+    def _stream(self, batch: Batch, positives: Tensor | None = None) -> Tensor:
+        """Return L of each row, no less than LEAST, and the distances to its positives (rows, slots) if there are any."""
         pairs = batch.pairs
 
         def reducer(start: int, stop: int) -> Reduce:
             negative = pairs.negative(start, stop)
-            positive = None if places is None else places.of(start, stop, slots)[0]
+            positive = None if positives is None else positives[start:stop]
             return lambda squared: self._row_values(squared, negative, positive)
 
-        return batch.rows(reducer, temporaries=self.temporaries, squared=True, outputs=1 + slots)
+        return batch.rows(reducer, temporaries=self.temporaries, squared=True, outputs=1 if positives is None else 1 + positives.shape[1])
 
     def _row_values(self, squared: Tensor, negative: Tensor, positive: Tensor | None) -> Tensor:
         apart = root(squared)
-        crowd = masked_log_sum_exp(self.margin - apart, negative).clamp_min(LEAST)[:, None]
+        crowd = masked_log_sum_exp(self.margin - apart, negative).clamp_min(LEAST)
         return crowd if positive is None else torch.cat([crowd, apart.gather(1, positive)], 1)

@@ -53,5 +53,5 @@ class NPairLoss(RowLoss):
         """Return of each row the sum over its positive pairs, and their number."""
         scaled = similarity / self.temperature
         crowd = masked_log_sum_exp(scaled, negative)
-        pairs = torch.nn.functional.softplus(crowd[:, None] - scaled.gather(1, positive))
+        pairs = torch.nn.functional.softplus(crowd - scaled.gather(1, positive))
         return torch.stack([torch.where(real, pairs, 0.0).sum(1), real.sum(1)], 1)

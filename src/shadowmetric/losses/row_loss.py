@@ -147,5 +147,5 @@ def settings_of(loss: nn.Module, unit: str) -> str:
 
 
 def masked_log_sum_exp(values: Tensor, mask: Tensor) -> Tensor:
-    """Return log of the sum of exp over the masked entries of each row; -inf where there are none."""
-    return torch.logsumexp(torch.where(mask, values, float("-inf")), 1)
+    """Return log of the sum of exp over the masked entries of each row, (rows, 1); -inf where there are none."""
+    return torch.logsumexp(torch.where(mask, values, float("-inf")), 1, keepdim=True)

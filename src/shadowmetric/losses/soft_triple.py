@@ -14,8 +14,8 @@ from torch import Tensor
 
 from shadowmetric.checks import check_margin, check_number
 from shadowmetric.losses.distances import squared_distance
-from shadowmetric.losses.proxies import ProxyLoss, pick
-from shadowmetric.mining.given import Given
+from shadowmetric.losses.proxies import ProxyLoss
+from shadowmetric.ops.grid_rows import GridRows
 from shadowmetric.ops.pair_measures import pair_measures
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Scalar
@@ -69,18 +69,17 @@ class SoftTripleLoss(ProxyLoss):
         """Return the loss of each row from its cosines with all centres."""
         cosine = cosine.view(len(cosine), self.classes, self.centers_per_class)
         relaxed = (torch.softmax(cosine / self.gamma, 2) * cosine).sum(2)  # (rows, classes)
-        target = torch.zeros_like(relaxed).scatter(1, labels[:, None], self.margin)
+        target = torch.zeros_like(relaxed).scatter(1, labels, self.margin)
         logits = self.scale * (relaxed - target)
-        return torch.logsumexp(logits, 1) - pick(logits, labels)
+        return torch.logsumexp(logits, 1, keepdim=True) - logits.gather(1, labels)
 
-    def regulariser(self) -> Scalar:
+    def regulariser(self, grid: GridRows) -> Scalar | None:
         """Return how far apart the centres of a class are, times tau."""
         count = self.centers_per_class
         if count == 1 or self.tau == 0:
-            return self.centers.sum() * 0
+            return None
         first, second = torch.triu_indices(count, count, 1, device=self.centers.device).unbind()
         before = torch.arange(self.classes, device=first.device)[:, None] * count
         pairs = (first + before).flatten(), (second + before).flatten()
-        given = Given(self.centers, before[:, 0])
-        apart = pair_measures(self.centers, None, *pairs, squared_distance, given.grids(normalize=True))
+        apart = pair_measures(self.centers, None, *pairs, squared_distance, (grid, grid))
         return self.tau * (apart + 1e-5).sqrt().sum() / (self.classes * count * (count - 1))

@@ -25,11 +25,16 @@ class Sums(NamedTuple):
 
     def value(self) -> Scalar:
         """Return the loss; 0 with a graph if there is nothing."""
-        return (self.totals / self.counts.clamp_min(1)).sum()
+        quotients = self.totals / self.counts.clamp_min(1)
+        return quotients.view(()) if len(quotients) == 1 else quotients.sum()
 
 
 def sums_of(*quotients: tuple[Tensor, Tensor | int]) -> Sums:
     """Return the sums of (total, count) pairs."""
+    if len(quotients) == 1:  # fewer calls
+        total, count = quotients[0]
+        counts = count.detach().to(total.dtype).view(1) if isinstance(count, Tensor) else total.new_full((1,), count)
+        return Sums(total.view(1), counts)
     total = torch.stack([total for total, _ in quotients])
     counts = [
         count.detach().to(total.dtype) if isinstance(count, Tensor) else total.new_full((), count)

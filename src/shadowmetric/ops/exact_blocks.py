@@ -11,6 +11,7 @@ Memory: the block, the rows it was made of, and all of the right side in float64
 """
 
 from collections.abc import Iterator
+from copy import copy
 from typing import NamedTuple
 
 import torch
@@ -46,6 +47,25 @@ class Stream(NamedTuple):
 
 
 Grids = tuple[GridRows, GridRows]
+COPIED = 2**14  # numbers of both sides that a CPU copies rather than call twice
+
+
+def both_grids(embeddings: Tensor, references: Tensor | None, *, normalize: bool, finer: bool) -> Grids:
+    """Return both sides on the grid; in one call where a call costs more than a copy of the rows."""
+    if references is None:
+        grid = GridRows(embeddings, normalize=normalize, finer=finer)
+        return grid, grid
+    numbers = embeddings.numel() + references.numel()
+    if numbers > COPIED and embeddings.device.type == "cpu" or torch.compiler.is_compiling():
+        left, right = (GridRows(rows, normalize=normalize, finer=finer) for rows in (embeddings, references))
+        return left, right
+    both = GridRows(torch.cat([embeddings.detach(), references.detach()]), normalize=normalize, finer=finer)
+    left, right = copy(both), copy(both)
+    for name in ("first", "second", "square", "length"):
+        part = getattr(both, name)
+        for side, rows in ((left, slice(len(embeddings))), (right, slice(len(embeddings), None))):
+            setattr(side, name, None if part is None else part[rows])
+    return left, right
 
 
 class Sides:
@@ -57,15 +77,12 @@ class Sides:
         self.finer = not stream.normalize or self.working == torch.float64
         self.dtype = torch.float64 if self.finer or stream.exact else torch.float32
         self.stream, self.device = stream, embeddings.device
-        if grids is None:
-            left = GridRows(embeddings, normalize=stream.normalize, finer=self.finer)
-            right = left if references is None else GridRows(others, normalize=stream.normalize, finer=self.finer)
-            grids = left, right
-        self.left, self.right = grids
+        self.grids = grids or both_grids(embeddings, references, normalize=stream.normalize, finer=self.finer)
+        self.left, self.right = self.grids
         self.sources = embeddings, others
 
     def __len__(self) -> int:
-        return len(self.left if self.stream.order is None else self.stream.order)
+        return (self.left.first if self.stream.order is None else self.stream.order).shape[0]
 
     @property
     def kind(self) -> str:
@@ -96,6 +113,10 @@ class Sides:
 
     def blocks(self) -> Iterator[tuple[int, int, Tensor]]:
         """Yield the rows [top, bottom) of blocks, and the blocks in the type of the terms."""
+        spans = self.spans()
+        if len(spans) == 1 and not self.finer and self.stream.order is None:
+            yield *spans[0], self._whole().to(self.dtype)
+            return
         for top, bottom, _, _, values in whole_row_blocks(
             *self._rows(),
             scratch_bytes=self.scratch,
@@ -103,6 +124,15 @@ class Sides:
             multiple=self.stream.multiple,
         ):
             yield top, bottom, values.to(self.dtype)
+
+    def _whole(self) -> Tensor:
+        """Return the only block, with as few calls as can be."""
+        squared, left, right = self.stream.squared, self.left, self.right
+        rows = left.first.to(torch.float64)
+        others = rows if right is left else right.first.to(torch.float64)
+        constant = left.square if squared else constant_of(left, squared=False)
+        other = constant if right is left else right.square if squared else constant_of(right, squared=False)
+        return torch.addmm(other, rows, others.T, alpha=-2.0 if squared else 1.0).add_(constant[:, None])
 
     def block(self, top: int, bottom: int) -> Tensor:
         """Return one block in the type of the terms, without buffers: for compiled graphs."""
@@ -136,18 +166,18 @@ class _ConstantSide(Rows):
     """One side of exact blocks: unit rows on the grid, and their constant as a column."""
 
     def __init__(self, grid: GridRows, order: Tensor | None = None, *, squared: bool, first: bool):
-        constant, one = constant_columns(grid, squared=squared)
+        constant = constant_of(grid, squared=squared)
+        one = torch.ones_like(constant)
         super().__init__(
             grid.first, order=order, tail=(constant, one) if first else (one, constant), dtype=torch.float64
         )
         self.alpha = -2.0 if squared else 1.0
 
     def load(self, start: int, stop: int) -> Tensor:
-        """Return rows start to stop, with their columns."""
-        if self.order is not None or self.source.device.type == "cpu" and len(self) > stop - start:
+        """Return rows start to stop with their columns; in one call on devices where every call is a launch."""
+        if self.order is not None or self.source.device.type == "cpu":
             return super().load(start, stop)
-        columns = [self.source[start:stop], *(column[start:stop, None] for column in self.tail)]
-        return torch.cat(columns, 1)
+        return torch.cat([self.source[start:stop], *(column[start:stop, None] for column in self.tail)], 1)
 
     def multiply(self, rows: Tensor, other: Rows, columns: Tensor, top: int, first: int, out: Tensor) -> None:
         """Write the block of loaded rows and columns into `out`."""
@@ -187,7 +217,6 @@ def exact_block(
     return block.mul_(-0.5).add_(1.0) if kind == "cosines" else block
 
 
-def constant_columns(grid: GridRows, *, squared: bool) -> tuple[Tensor, Tensor]:
-    """Return what each row adds to its dot products, before they are multiplied, and ones."""
-    constant = grid.square * -0.5 if squared else (1.0 - grid.square).mul_(0.5)
-    return constant, torch.ones_like(constant)
+def constant_of(grid: GridRows, *, squared: bool) -> Tensor:
+    """Return what each row adds to its dot products, before they are multiplied."""
+    return grid.square * -0.5 if squared else (1.0 - grid.square).mul_(0.5)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 def inverse_lengths(length: Tensor, dtype: torch.dtype) -> Tensor:
     """Return 1 / length, and 0 for zero rows; clamped to what the type holds."""
-    inverse = torch.where(length > 0, 1 / length, 0.0)
+    inverse = length.reciprocal().masked_fill_(length == 0, 0.0)
     return inverse.clamp_max_(torch.finfo(dtype).max).to(dtype)
 
 

@@ -97,9 +97,8 @@ class _Gradients:
         self.rows = sides.working_rows()
         self.alpha = -2.0 if sides.stream.squared else 1.0  # of a squared distance the slope by the dot product
         wanted = needed[0], needed[0] if own else needed[1]
-        self.grads = [torch.zeros_like(rows) if some else None for rows, some in zip(self.rows, wanted, strict=True)]
-        if own:
-            self.grads[1] = self.grads[0]
+        first = torch.zeros_like(self.rows[0]) if wanted[0] else None
+        self.grads = [first, first if own else torch.zeros_like(self.rows[1]) if wanted[1] else None]
         self.along: list[Tensor | None] = [None, None]
         if not sides.stream.normalize:
             self.along = [torch.zeros_like(grid.square) for grid in (sides.left, sides.right)]
