@@ -48,21 +48,20 @@ class LiftedStructureLoss(RowLoss):
         slots, total = (self.slots, None) if self.slots is not None else places.sizes()
         if total is not None and len(places.count) * slots > max(FEW_PLACES, WASTED * total):
             anchor, positive, real = places.all(None)
-            crowd = self._stream(batch)[:, 0]
+            crowd = self._stream(batch)
             apart = batch.measure(anchor, positive, distance)
-            return self._pair_sums(batch, crowd, crowd[anchor], positive, real, apart)
+            return self._pair_sums(batch, crowd, crowd[anchor, 0], positive, real, apart)
         slots = places.slots(slots, debug=self.debug)
         positive, real = places.of(0, len(places.count), slots)
-        rows = self._stream(batch, positive)
-        crowd = rows[:, 0]
-        return self._pair_sums(batch, crowd, crowd[:, None], positive, real, rows[:, 1:])
+        crowd, apart = self._stream(batch, positive).split([1, slots], 1)
+        return self._pair_sums(batch, crowd, crowd, positive, real, apart)
 
     def _pair_sums(
         self, batch: Batch, crowd: Tensor, of_anchor: Tensor, positive: Tensor, real: Tensor | None, apart: Tensor
     ) -> Sums:
         """Return the sums of pairs from L of all rows, L of each pair's anchor, its positive and its distance."""
-        others = crowd if batch.given.references is None else self._stream(batch.of_references())[:, 0]
-        both = torch.logaddexp(of_anchor, others[positive])
+        others = crowd if batch.given.references is None else self._stream(batch.of_references())
+        both = torch.logaddexp(of_anchor, others.view(-1)[positive])
         return mean_of_real(torch.relu(both + apart).square() / 2, real)
 
     def _stream(self, batch: Batch, positives: Tensor | None = None) -> Tensor:

@@ -11,16 +11,16 @@ Memory: the scratch; the centres themselves, and for the regulariser classes x c
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from shadowmetric.checks import check_margin, check_number
-from shadowmetric.losses.distances import squared_distance
 from shadowmetric.losses.proxies import ProxyLoss
+from shadowmetric.ops.class_distances import class_distances
 from shadowmetric.ops.grid_rows import GridRows
-from shadowmetric.ops.pair_measures import pair_measures
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Scalar
 
-REGULARISED = 3.0  # numbers kept for each pair of a class's centres
+REGULARISED = 2.0  # numbers kept for each pair of a class's centres, in either order
 
 
 class SoftTripleLoss(ProxyLoss):
@@ -61,25 +61,21 @@ class SoftTripleLoss(ProxyLoss):
         )
 
     def center_kept(self, number: int) -> float:
-        """Return the bytes kept for each centre: its length, and its share of the pairs of the regulariser."""
-        pairs = (self.centers_per_class - 1) / 2 if self.tau else 0.0
-        return 8.0 + pairs * (16.0 + REGULARISED * number)
+        """Return the bytes kept for each centre: its length, and its distances to those of its class."""
+        return 8.0 + (REGULARISED * number * self.centers_per_class if self.tau else 0.0)
 
     def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of each row from its cosines with all centres."""
         cosine = cosine.view(len(cosine), self.classes, self.centers_per_class)
         relaxed = (torch.softmax(cosine / self.gamma, 2) * cosine).sum(2)  # (rows, classes)
         target = torch.zeros_like(relaxed).scatter(1, labels, self.margin)
-        logits = self.scale * (relaxed - target)
-        return torch.logsumexp(logits, 1, keepdim=True) - logits.gather(1, labels)
+        return cross_entropy(self.scale * (relaxed - target), labels[:, 0], reduction="none")[:, None]
 
     def regulariser(self, grid: GridRows) -> Scalar | None:
         """Return how far apart the centres of a class are, times tau."""
         count = self.centers_per_class
         if count == 1 or self.tau == 0:
             return None
-        first, second = torch.triu_indices(count, count, 1, device=self.centers.device).unbind()
-        before = torch.arange(self.classes, device=first.device)[:, None] * count
-        pairs = (first + before).flatten(), (second + before).flatten()
-        apart = pair_measures(self.centers, None, *pairs, squared_distance, (grid, grid))
-        return self.tau * (apart + 1e-5).sqrt().sum() / (self.classes * count * (count - 1))
+        apart = class_distances(self.centers, grid, count)
+        between = torch.triu((apart + 1e-5).sqrt(), 1).sum()
+        return self.tau * between / (self.classes * count * (count - 1))

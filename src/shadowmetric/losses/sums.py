@@ -52,7 +52,7 @@ def mean_of_real(values: Tensor, real: Tensor | None) -> Sums:
     """Return the sums of a mean over the values that count: all where that is None."""
     if real is None:
         return mean_of(values)
-    return sums_of((torch.where(real, values, 0.0).sum(), real.sum()))
+    return sums_of(((values * real).sum(), real.sum()))
 
 
 def mean_of(values: Tensor) -> Sums:

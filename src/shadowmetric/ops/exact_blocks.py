@@ -130,8 +130,7 @@ class Sides:
         squared, left, right = self.stream.squared, self.left, self.right
         rows = left.first.to(torch.float64)
         others = rows if right is left else right.first.to(torch.float64)
-        constant = left.square if squared else constant_of(left, squared=False)
-        other = constant if right is left else right.square if squared else constant_of(right, squared=False)
+        constant, other = (left.square, right.square) if squared else self._constants()
         return torch.addmm(other, rows, others.T, alpha=-2.0 if squared else 1.0).add_(constant[:, None])
 
     def block(self, top: int, bottom: int) -> Tensor:
@@ -157,27 +156,38 @@ class Sides:
         order, kind = self.stream.order, self.kind
         if self.finer:
             return GridSide(self.left, order, blocks=kind), GridSide(self.right, blocks=kind)
-        left = _ConstantSide(self.left, order, squared=self.stream.squared, first=True)
-        right = _ConstantSide(self.right, squared=self.stream.squared, first=False)
+        constants = self._constants()
+        left = _ConstantSide(self.left, constants[0], order, squared=self.stream.squared, first=True)
+        right = _ConstantSide(self.right, constants[1], squared=self.stream.squared, first=False)
         return left, right.made_whole(self.scratch // 4)
+
+    def _constants(self) -> tuple[Tensor, Tensor]:
+        """Return what each row of both sides adds to its dot products, before they are multiplied."""
+        squared, left, right = self.stream.squared, self.left, self.right
+        constant = _constant(left, squared=squared)
+        return constant, constant if right is left else _constant(right, squared=squared)
+
+
+def _constant(grid: GridRows, *, squared: bool) -> Tensor:
+    return grid.square * -0.5 if squared else (1.0 - grid.square).mul_(0.5)
 
 
 class _ConstantSide(Rows):
     """One side of exact blocks: unit rows on the grid, and their constant as a column."""
 
-    def __init__(self, grid: GridRows, order: Tensor | None = None, *, squared: bool, first: bool):
-        constant = constant_of(grid, squared=squared)
+    def __init__(self, grid: GridRows, constant: Tensor, order: Tensor | None = None, *, squared: bool, first: bool):
         one = torch.ones_like(constant)
-        super().__init__(
-            grid.first, order=order, tail=(constant, one) if first else (one, constant), dtype=torch.float64
-        )
+        super().__init__(grid.first, order=order, tail=(constant, one) if first else (one, constant), dtype=torch.float64)
         self.alpha = -2.0 if squared else 1.0
+        self.whole = None
+        if self.source.device.type != "cpu":  # where every call is a launch
+            self.whole = torch.cat([self.source, *(column[:, None] for column in self.tail)], 1)
 
     def load(self, start: int, stop: int) -> Tensor:
-        """Return rows start to stop with their columns; in one call on devices where every call is a launch."""
-        if self.order is not None or self.source.device.type == "cpu":
+        """Return rows start to stop with their columns."""
+        if self.whole is None:
             return super().load(start, stop)
-        return torch.cat([self.source[start:stop], *(column[start:stop, None] for column in self.tail)], 1)
+        return self.whole[start:stop] if self.order is None else self.whole.index_select(0, self.order[start:stop])
 
     def multiply(self, rows: Tensor, other: Rows, columns: Tensor, top: int, first: int, out: Tensor) -> None:
         """Write the block of loaded rows and columns into `out`."""
@@ -193,7 +203,7 @@ def _empty_block(
     other_square: Tensor,
     kind: str,
 ) -> Tensor:
-    return first.new_empty(len(first), len(other_first), dtype=torch.float64)
+    return first.new_empty(*first.shape[:-1], other_first.shape[-2], dtype=torch.float64)
 
 
 @opaque("exact_block", _empty_block)
@@ -206,17 +216,15 @@ def exact_block(
     other_square: Tensor,
     kind: str,
 ) -> Tensor:
-    """Return the block of some rows on the grid and all of the other side: "squared", "cosines" or "dots"."""
+    """Return the block of some rows on the grid and all of the other side: "squared", "cosines" or "dots".
+
+    Of several matrices at once, where rows have a third dimension.
+    """
     rows, others = first.to(torch.float64), other_first.to(torch.float64)
-    block = rows @ others.T
+    block = rows @ others.mT
     if second is not None and other_second is not None:
-        block += rows @ other_second.to(torch.float64).T + second.to(torch.float64) @ others.T
+        block += rows @ other_second.to(torch.float64).mT + second.to(torch.float64) @ others.mT
     if kind == "dots":
         return block
-    block = torch.sub(square[:, None] + other_square, block, alpha=2).clamp_min_(0.0)
+    block = torch.sub(square[..., None] + other_square[..., None, :], block, alpha=2).clamp_min_(0.0)
     return block.mul_(-0.5).add_(1.0) if kind == "cosines" else block
-
-
-def constant_of(grid: GridRows, *, squared: bool) -> Tensor:
-    """Return what each row adds to its dot products, before they are multiplied."""
-    return grid.square * -0.5 if squared else (1.0 - grid.square).mul_(0.5)
