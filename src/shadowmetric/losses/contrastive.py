@@ -43,7 +43,9 @@ class ContrastiveLoss(RowLoss):
 
         totals = batch.rows(reducer, outputs=4, temporaries=self.temporaries, squared=True).sum(0)
         pull, pulled, push, pushed = totals
-        return joined(*(reduced(Totals(*part), self.reduction) for part in ((pull, pulled, pulled), (push, pushed, pushed))))
+        return joined(
+            *(reduced(Totals(*part), self.reduction) for part in ((pull, pulled, pulled), (push, pushed, pushed)))
+        )
 
     def _row_totals(self, masks: Masks, squared: Tensor) -> Tensor:
         """Return of each row's positive and of its negative pairs the sum of values, and how many count."""

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from shadowmetric.checks import check_margin
 from shadowmetric.losses.distances import distance, root
-from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, masked_log_sum_exp
+from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, log_sum_exp_without
 from shadowmetric.losses.sums import Sums, mean_of_real
 
 LEAST = -1e30  # L of a row without negatives, whose exponential is 0
@@ -65,17 +65,22 @@ class LiftedStructureLoss(RowLoss):
         return mean_of_real(torch.relu(both + apart).square() / 2, real)
 
     def _stream(self, batch: Batch, positives: Tensor | None = None) -> Tensor:
-        """Return L of each row, no less than LEAST, and the distances to its positives (rows, slots) if there are any."""
+        """Return L of each row, about LEAST without negatives, and the distances to its positives if they are given."""
         pairs = batch.pairs
 
         def reducer(start: int, stop: int) -> Reduce:
-            negative = pairs.negative(start, stop)
+            excluded = pairs.not_negative(start, stop)
             positive = None if positives is None else positives[start:stop]
-            return lambda squared: self._row_values(squared, negative, positive)
+            return lambda squared: self._row_values(squared, excluded, positive)
 
-        return batch.rows(reducer, temporaries=self.temporaries, squared=True, outputs=1 if positives is None else 1 + positives.shape[1])
+        return batch.rows(
+            reducer,
+            temporaries=self.temporaries,
+            squared=True,
+            outputs=1 if positives is None else 1 + positives.shape[1],
+        )
 
-    def _row_values(self, squared: Tensor, negative: Tensor, positive: Tensor | None) -> Tensor:
+    def _row_values(self, squared: Tensor, excluded: Tensor, positive: Tensor | None) -> Tensor:
         apart = root(squared)
-        crowd = masked_log_sum_exp(self.margin - apart, negative).clamp_min(LEAST)
+        crowd = log_sum_exp_without(self.margin - apart, excluded, LEAST)
         return crowd if positive is None else torch.cat([crowd, apart.gather(1, positive)], 1)

@@ -8,7 +8,7 @@ s_ip < max over negatives of s_in + epsilon. Then
 summed over rows and divided by the batch. base is the paper's lambda; the paper says 1 (at which the
 negative term is nearly dead until cosines approach 1), the authors' code 0.5.
 
-Memory: the scratch; rows are streamed and never kept.
+Memory: the scratch; rows are streamed and never kept, but for 64 KiB of a small batch.
 """
 
 from typing import Any
@@ -45,6 +45,7 @@ class MultiSimilarityLoss(RowLoss):
     """Multi-Similarity loss of a batch; similarity is the cosine. Given triplets replace its own choice of pairs."""
 
     temporaries = 16.0
+    slopes_kept = True
 
     def __init__(
         self, *, alpha: float = 2.0, beta: float = 50.0, base: float = 1.0, epsilon: float = 0.1, **settings: Any

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from shadowmetric.checks import ELSEWHERE, check_scratch, reads_values
 from shadowmetric.losses.row_loss import settings_of
-from shadowmetric.losses.sums import SummedLoss, Sums, joined, mean_of, sums_of
+from shadowmetric.losses.sums import SummedLoss, Sums, mean_of
 from shadowmetric.mining.given import Given
 from shadowmetric.ops.exact_blocks import Sides
 from shadowmetric.ops.grid_rows import GridRows
-from shadowmetric.ops.memory import Bytes, Cost, streamed, width_of
+from shadowmetric.ops.memory import Bytes, Cost, slopes_of_small, streamed, width_of
 from shadowmetric.ops.row_stream import Stream, TermList, row_stream
 from shadowmetric.types import Scalar
 
@@ -49,7 +49,7 @@ class ProxyLoss(SummedLoss):
             row=width.working,
             reference=width.working if references else 0.0,
             center=self.center_kept(width.working),
-        )
+        ) + slopes_of_small(dtype)
         rows = kept + Bytes(center=8.0 + 2.0 * self.center_kept(width.working))
         phases = streamed(self.scratch_bytes, dtype, TEMPORARIES, columns="center", references=references)
         return Cost(kept, tuple(rows + part for part in phases))
@@ -85,7 +85,8 @@ class ProxyLoss(SummedLoss):
         regulariser, rows = self.regulariser(grid), len(values)
         if regulariser is None:
             return mean_of(values)
-        return joined(mean_of(values), sums_of((rows * regulariser.to(values.dtype), rows)))
+        totals = torch.stack([values.sum(), rows * regulariser.to(values.dtype)])
+        return Sums(totals, totals.new_full((2,), rows))
 
     def _values(self, rows: Tensor, labels: Tensor, name: str) -> tuple[Tensor, GridRows]:
         """Return the loss of each row, (rows, 1), and the centres on the grid."""
@@ -99,6 +100,6 @@ class ProxyLoss(SummedLoss):
         def terms(start: int, stop: int) -> TermList:
             return [lambda cosine, *_: self.row_losses(cosine, labels[start:stop, None])]
 
-        stream = Stream(normalize=True, temporaries=TEMPORARIES, scratch_bytes=self.scratch_bytes)
+        stream = Stream(normalize=True, reads_squares=False, temporaries=TEMPORARIES, scratch_bytes=self.scratch_bytes)
         grids = Sides(rows, self.centers, stream).grids
         return row_stream(rows, self.centers, terms, stream, grids), grids[1]

@@ -6,7 +6,7 @@
 
 The weights say how much a negative counts and carry no gradient.
 
-Memory: the scratch; rows are streamed and never kept.
+Memory: the scratch; rows are streamed and never kept, but for 64 KiB of a small batch.
 """
 
 from typing import Any
@@ -26,6 +26,7 @@ class RankedListLoss(RowLoss):
 
     unit = "distance"
     temporaries = 16.0
+    slopes_kept = True
 
     def __init__(
         self,

@@ -68,8 +68,9 @@ class SoftTripleLoss(ProxyLoss):
         """Return the loss of each row from its cosines with all centres."""
         cosine = cosine.view(len(cosine), self.classes, self.centers_per_class)
         relaxed = (torch.softmax(cosine / self.gamma, 2) * cosine).sum(2)  # (rows, classes)
-        target = torch.zeros_like(relaxed).scatter(1, labels, self.margin)
-        return cross_entropy(self.scale * (relaxed - target), labels[:, 0], reduction="none")[:, None]
+        margin = relaxed.new_full((), -self.margin).expand(len(labels), 1)
+        logits = self.scale * relaxed.scatter_add(1, labels, margin)
+        return cross_entropy(logits, labels[:, 0], reduction="none")[:, None]
 
     def regulariser(self, grid: GridRows) -> Scalar | None:
         """Return how far apart the centres of a class are, times tau."""
@@ -78,4 +79,4 @@ class SoftTripleLoss(ProxyLoss):
             return None
         apart = class_distances(self.centers, grid, count)
         between = torch.triu((apart + 1e-5).sqrt(), 1).sum()
-        return self.tau * between / (self.classes * count * (count - 1))
+        return self.tau / (self.classes * count * (count - 1)) * between

@@ -34,14 +34,15 @@ class _KnownDistances(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, squared: Tensor, length: Tensor) -> Tensor:
         ctx.save_for_backward(rows, length)
-        return squared.clone()
+        return squared.view_as(squared)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         if not torch.compiler.is_compiling():
             refuse_second_derivative()
         rows, length = ctx.saved_tensors
-        unit = rows.to(grads[0].dtype) * inverse_lengths(length, grads[0].dtype)[:, None]
+        inverse = inverse_lengths(length, grads[0].dtype)
+        unit = rows.to(grads[0].dtype) * inverse[:, None]
         with full_precision(rows.device):
             grad = (grads[0] + grads[0].mT) @ unit.unflatten(0, (-1, grads[0].shape[-1])) * -2
-        return of_given_rows(grad.flatten(0, 1), unit, None, length).to(rows.dtype), None, None
+        return of_given_rows(grad.flatten(0, 1), unit, None, inverse).to(rows.dtype), None, None

@@ -31,6 +31,7 @@ class Stream(NamedTuple):
     exact: the terms compute in float64; so they do for rows as they are, whose squares cancel.
     order: stream these rows of the embeddings instead.
     multiple: a block holds a multiple of so many rows, so that a term may combine neighbours to one row of output.
+    reads_squares: whether terms read |row|^2 at all.
     outputs: numbers of each row of output.
     temporaries: how many tensors of the block's shape a term makes, forward and backward together.
     scratch_bytes: what blocks and temporaries may take on a CPU; other devices take 64 times as much.
@@ -41,6 +42,7 @@ class Stream(NamedTuple):
     exact: bool = False
     order: Tensor | None = None
     multiple: int = 1
+    reads_squares: bool = True
     outputs: int = 1
     temporaries: float = 8.0
     scratch_bytes: int = SCRATCH_BYTES
@@ -56,7 +58,7 @@ def both_grids(embeddings: Tensor, references: Tensor | None, *, normalize: bool
         grid = GridRows(embeddings, normalize=normalize, finer=finer)
         return grid, grid
     numbers = embeddings.numel() + references.numel()
-    if numbers > COPIED and embeddings.device.type == "cpu" or torch.compiler.is_compiling():
+    if (numbers > COPIED and embeddings.device.type == "cpu") or torch.compiler.is_compiling():
         left, right = (GridRows(rows, normalize=normalize, finer=finer) for rows in (embeddings, references))
         return left, right
     both = GridRows(torch.cat([embeddings.detach(), references.detach()]), normalize=normalize, finer=finer)
@@ -90,8 +92,8 @@ class Sides:
         return "squared" if self.stream.squared else "cosines" if self.stream.normalize else "dots"
 
     def squares(self) -> tuple[Tensor, Tensor]:
-        """Return |row|^2 of rows as they are, (rows, 1) and (references,), and 1 for unit rows."""
-        if self.stream.normalize:
+        """Return |row|^2 of rows as they are, (rows, 1) and (references,), and 1 for unit rows if a term reads it."""
+        if self.stream.normalize and self.stream.reads_squares:
             one = torch.ones((), dtype=self.dtype, device=self.device)
             return one.expand(len(self), 1), one.expand(len(self.right))
         square = self.left.square if self.stream.order is None else self.left.square[self.stream.order]
@@ -130,8 +132,12 @@ class Sides:
         squared, left, right = self.stream.squared, self.left, self.right
         rows = left.first.to(torch.float64)
         others = rows if right is left else right.first.to(torch.float64)
-        constant, other = (left.square, right.square) if squared else self._constants()
-        return torch.addmm(other, rows, others.T, alpha=-2.0 if squared else 1.0).add_(constant[:, None])
+        square, other = left.square, right.square
+        if squared:
+            return torch.addmm(other, rows, others.T, alpha=-2.0).add_(square[:, None])
+        rest = 1.0 - square
+        other_rest = rest if right is left else 1.0 - other
+        return torch.addmm(other_rest, rows, others.T, beta=0.5).add_(rest[:, None], alpha=0.5)
 
     def block(self, top: int, bottom: int) -> Tensor:
         """Return one block in the type of the terms, without buffers: for compiled graphs."""
@@ -177,7 +183,9 @@ class _ConstantSide(Rows):
 
     def __init__(self, grid: GridRows, constant: Tensor, order: Tensor | None = None, *, squared: bool, first: bool):
         one = torch.ones_like(constant)
-        super().__init__(grid.first, order=order, tail=(constant, one) if first else (one, constant), dtype=torch.float64)
+        super().__init__(
+            grid.first, order=order, tail=(constant, one) if first else (one, constant), dtype=torch.float64
+        )
         self.alpha = -2.0 if squared else 1.0
         self.whole = None
         if self.source.device.type != "cpu":  # where every call is a launch
@@ -220,7 +228,8 @@ def exact_block(
 
     Of several matrices at once, where rows have a third dimension.
     """
-    rows, others = first.to(torch.float64), other_first.to(torch.float64)
+    rows = first.to(torch.float64)
+    others = rows if other_first is first else other_first.to(torch.float64)
     block = rows @ others.mT
     if second is not None and other_second is not None:
         block += rows @ other_second.to(torch.float64).mT + second.to(torch.float64) @ others.mT
