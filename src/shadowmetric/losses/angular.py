@@ -19,7 +19,7 @@ from torch.nn.functional import softplus
 
 from shadowmetric.checks import check_slots, check_triplets
 from shadowmetric.losses.distances import similarity
-from shadowmetric.losses.row_loss import masked_log_sum_exp
+from shadowmetric.losses.row_loss import log_sum_exp_without
 from shadowmetric.losses.sums import SummedLoss, Sums, mean_of, mean_of_real
 from shadowmetric.mining.given import NAMING, Given
 from shadowmetric.mining.pairs import LabelPairs
@@ -105,23 +105,28 @@ class AngularLoss(SummedLoss):
         own = given.references is None
         rows = given.embeddings if own else torch.cat([given.embeddings, given.others])
         order = torch.stack([anchor, positive if own else positive + len(given.embeddings)], 1).flatten()
-        negative_of = pairs.labels[anchor]
+        class_of = pairs.labels[anchor]
 
         def terms(start: int, stop: int) -> TermList:
             here = slice(start // 2, stop // 2)
-            negative = negative_of[here, None] != pairs.reference_labels
-            return [lambda dots, *_: self._row_values(dots, negative, positive[here, None])]
+            excluded = class_of[here, None] == pairs.reference_labels
+            return [lambda dots, *_: self._row_values(dots, excluded, positive[here, None])]
 
         stream = Stream(
-            self.normalize, order=order, multiple=2, temporaries=TEMPORARIES, scratch_bytes=self.scratch_bytes
+            self.normalize,
+            order=order,
+            multiple=2,
+            reads_squares=False,
+            temporaries=TEMPORARIES,
+            scratch_bytes=self.scratch_bytes,
         )
         grids = given.grids(normalize=self.normalize) if own else None
-        values = row_stream(rows, given.references, terms, stream, grids)[:, 0]
+        values = row_stream(rows, given.references, terms, stream, grids).view(-1)
         return mean_of_real(values.to(working_dtype(rows.dtype)), real)
 
-    def _row_values(self, dots: Tensor, negative: Tensor, positive: Tensor) -> Tensor:
+    def _row_values(self, dots: Tensor, excluded: Tensor, positive: Tensor) -> Tensor:
         """Return the value of pairs from the rows of similarities of both."""
         of_anchor, of_positive = dots[0::2], dots[1::2]
         across, along = self._factors
-        crowd = masked_log_sum_exp(across * (of_anchor + of_positive), negative)
-        return softplus(crowd[:, None] - along * of_anchor.gather(1, positive))
+        crowd = log_sum_exp_without(across * (of_anchor + of_positive), excluded)
+        return softplus(crowd - along * of_anchor.gather(1, positive))

@@ -12,9 +12,10 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy, hardtanh
 
 from shadowmetric.checks import check_margin
-from shadowmetric.losses.proxies import ProxyLoss, pick
+from shadowmetric.losses.proxies import ProxyLoss
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 
 
@@ -39,9 +40,9 @@ class ArcFaceLoss(ProxyLoss):
 
     def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of each row from its cosines with all classes."""
-        target = pick(cosine, labels).clamp(-1 + 1e-7, 1 - 1e-7)
+        target = hardtanh(cosine.gather(1, labels), -1 + 1e-7, 1 - 1e-7)
         turned = target * math.cos(self.margin) - (1 - target.square()).sqrt() * math.sin(self.margin)
         too_far = target < math.cos(math.pi - self.margin)
         target = torch.where(too_far, target - self.margin * math.sin(self.margin), turned)
-        logits = self.scale * cosine.scatter(1, labels[:, None], target[:, None])
-        return torch.logsumexp(logits, 1) - self.scale * target
+        logits = self.scale * cosine.scatter(1, labels, target)
+        return cross_entropy(logits, labels[:, 0], reduction="none")[:, None]

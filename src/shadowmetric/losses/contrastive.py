@@ -41,18 +41,18 @@ class ContrastiveLoss(RowLoss):
             masks = pairs.masks(start, stop)
             return lambda squared: self._row_totals(masks, squared)
 
-        totals = batch.rows(reducer, outputs=6, temporaries=self.temporaries, squared=True).sum(0)
-        positive, negative = Totals(*totals[:3]), Totals(*totals[3:])
-        return joined(reduced(positive, self.reduction), reduced(negative, self.reduction))
+        totals = batch.rows(reducer, outputs=4, temporaries=self.temporaries, squared=True).sum(0)
+        pull, pulled, push, pushed = totals
+        return joined(
+            *(reduced(Totals(*part), self.reduction) for part in ((pull, pulled, pulled), (push, pushed, pushed)))
+        )
 
     def _row_totals(self, masks: Masks, squared: Tensor) -> Tensor:
-        """Return of each row's positive and negative pairs: sum of values, pairs, pairs with a value above zero."""
+        """Return of each row's positive and of its negative pairs the sum of values, and how many count."""
         apart = root(squared)
         near = torch.relu(self.margin - apart)
-        if self.squared:
-            pull, push = squared / 2, near.square() / 2
-        else:
-            pull, push = apart, near
-        pull, push = torch.where(masks.positive, pull, 0.0), torch.where(masks.negative, push, 0.0)
-        columns = (pull, masks.positive, pull > 0, push, masks.negative, push > 0)
-        return torch.stack([column.sum(1) for column in columns], 1)
+        pull, push = (squared, near.square()) if self.squared else (apart, near)
+        pull, push = pull * masks.positive, push * masks.negative
+        pulled, pushed = (pull > 0, push > 0) if self.reduction == "mean_nonzero" else masks
+        half = 0.5 if self.squared else 1.0
+        return torch.stack([half * pull.sum(1), pulled.sum(1), half * push.sum(1), pushed.sum(1)], 1)

@@ -36,5 +36,5 @@ def angle(dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
 
 def root(squares: Tensor) -> Tensor:
     """Return square roots, with a slope of 0 instead of infinity at 0."""
-    some = squares > 0
-    return torch.where(some, torch.where(some, squares, 1.0).sqrt(), 0.0)
+    none = squares <= 0
+    return squares.masked_fill(none, 1.0).sqrt().masked_fill(none, 0.0)

@@ -18,9 +18,8 @@ from torch import Tensor
 
 from shadowmetric.checks import check_margin
 from shadowmetric.losses.distances import distance, root
-from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, masked_log_sum_exp
+from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, log_sum_exp_without
 from shadowmetric.losses.sums import Sums, mean_of_real
-from shadowmetric.mining.pairs import Positives
 
 LEAST = -1e30  # L of a row without negatives, whose exponential is 0
 FEW_PLACES = 2**10  # never too many
@@ -49,35 +48,39 @@ class LiftedStructureLoss(RowLoss):
         slots, total = (self.slots, None) if self.slots is not None else places.sizes()
         if total is not None and len(places.count) * slots > max(FEW_PLACES, WASTED * total):
             anchor, positive, real = places.all(None)
-            crowd = self._stream(batch, None, 0)[:, 0]
+            crowd = self._stream(batch)
             apart = batch.measure(anchor, positive, distance)
-            return self._pair_sums(batch, crowd, crowd[anchor], positive, real, apart)
+            return self._pair_sums(batch, crowd, crowd[anchor, 0], positive, real, apart)
         slots = places.slots(slots, debug=self.debug)
         positive, real = places.of(0, len(places.count), slots)
-        rows = self._stream(batch, places, slots)
-        crowd = rows[:, 0]
-        return self._pair_sums(batch, crowd, crowd[:, None], positive, real, rows[:, 1:])
+        crowd, apart = self._stream(batch, positive).split([1, slots], 1)
+        return self._pair_sums(batch, crowd, crowd, positive, real, apart)
 
     def _pair_sums(
         self, batch: Batch, crowd: Tensor, of_anchor: Tensor, positive: Tensor, real: Tensor | None, apart: Tensor
     ) -> Sums:
         """Return the sums of pairs from L of all rows, L of each pair's anchor, its positive and its distance."""
-        others = crowd if batch.given.references is None else self._stream(batch.of_references(), None, 0)[:, 0]
-        both = torch.logaddexp(of_anchor, others[positive])
+        others = crowd if batch.given.references is None else self._stream(batch.of_references())
+        both = torch.logaddexp(of_anchor, others.view(-1)[positive])
         return mean_of_real(torch.relu(both + apart).square() / 2, real)
 
-    def _stream(self, batch: Batch, places: Positives | None, slots: int) -> Tensor:
-        """Return L of each row, no less than LEAST, and the distances to its positives if there are places for them."""
+    def _stream(self, batch: Batch, positives: Tensor | None = None) -> Tensor:
+        """Return L of each row, about LEAST without negatives, and the distances to its positives if they are given."""
         pairs = batch.pairs
 
         def reducer(start: int, stop: int) -> Reduce:
-            negative = pairs.negative(start, stop)
-            positive = None if places is None else places.of(start, stop, slots)[0]
-            return lambda squared: self._row_values(squared, negative, positive)
+            excluded = pairs.not_negative(start, stop)
+            positive = None if positives is None else positives[start:stop]
+            return lambda squared: self._row_values(squared, excluded, positive)
 
-        return batch.rows(reducer, temporaries=self.temporaries, squared=True, outputs=1 + slots)
+        return batch.rows(
+            reducer,
+            temporaries=self.temporaries,
+            squared=True,
+            outputs=1 if positives is None else 1 + positives.shape[1],
+        )
 
-    def _row_values(self, squared: Tensor, negative: Tensor, positive: Tensor | None) -> Tensor:
+    def _row_values(self, squared: Tensor, excluded: Tensor, positive: Tensor | None) -> Tensor:
         apart = root(squared)
-        crowd = masked_log_sum_exp(self.margin - apart, negative).clamp_min(LEAST)[:, None]
+        crowd = log_sum_exp_without(self.margin - apart, excluded, LEAST)
         return crowd if positive is None else torch.cat([crowd, apart.gather(1, positive)], 1)

@@ -8,16 +8,17 @@ s_ip < max over negatives of s_in + epsilon. Then
 summed over rows and divided by the batch. base is the paper's lambda; the paper says 1 (at which the
 negative term is nearly dead until cosines approach 1), the authors' code 0.5.
 
-Memory: the scratch; rows are streamed and never kept.
+Memory: the scratch; rows are streamed and never kept, but for 64 KiB of a small batch.
 """
 
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from shadowmetric.checks import check_margin, check_number
-from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, masked_log_sum_exp
+from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss
 from shadowmetric.losses.sums import Sums, mean_of
 from shadowmetric.mining.pairs import Masks, NamedPairs
 
@@ -25,23 +26,26 @@ from shadowmetric.mining.pairs import Masks, NamedPairs
 def multi_similarity_rows(
     masks: Masks, similarity: Tensor, *, alpha: float, beta: float, base: float, epsilon: float | None
 ) -> Tensor:
-    """Return the loss of each row; epsilon None keeps every pair."""
+    """Return the loss of each row, (rows, 1); epsilon None keeps every pair."""
     positive, negative = masks
-    if epsilon is not None:
-        hardest_positive = torch.where(positive, similarity, float("inf")).amin(1, keepdim=True)
-        hardest_negative = torch.where(negative, similarity, float("-inf")).amax(1, keepdim=True)
-        both = positive.any(1, keepdim=True) & negative.any(1, keepdim=True)
-        positive = positive & both & (similarity < hardest_negative + epsilon)
-        negative = negative & both & (similarity > hardest_positive - epsilon)
-    pull = masked_log_sum_exp(-alpha * (similarity - base), positive)
-    push = masked_log_sum_exp(beta * (similarity - base), negative)
-    return torch.nn.functional.softplus(pull) / alpha + torch.nn.functional.softplus(push) / beta
+    if epsilon is not None:  # a row without positives keeps no negative, and without negatives no positive
+        positives = torch.where(positive, similarity.detach(), float("inf"))
+        negatives = torch.where(negative, similarity.detach(), float("-inf"))
+        no_pull = positives >= negatives.amax(1, keepdim=True) + epsilon
+        no_push = negatives <= positives.amin(1, keepdim=True) - epsilon
+    else:
+        no_pull, no_push = ~positive, ~negative
+    shifted = similarity - base
+    pull = shifted.masked_fill(no_pull, float("inf")).mul(-alpha).logsumexp(1, keepdim=True)
+    push = shifted.masked_fill(no_push, float("-inf")).mul(beta).logsumexp(1, keepdim=True)
+    return softplus(pull) / alpha + softplus(push) / beta
 
 
 class MultiSimilarityLoss(RowLoss):
     """Multi-Similarity loss of a batch; similarity is the cosine. Given triplets replace its own choice of pairs."""
 
     temporaries = 16.0
+    slopes_kept = True
 
     def __init__(
         self, *, alpha: float = 2.0, beta: float = 50.0, base: float = 1.0, epsilon: float = 0.1, **settings: Any
@@ -57,6 +61,6 @@ class MultiSimilarityLoss(RowLoss):
 
         def reducer(start: int, stop: int) -> Reduce:
             masks = pairs.masks(start, stop)
-            return lambda similarity: multi_similarity_rows(masks, similarity, **settings)[:, None]
+            return lambda similarity: multi_similarity_rows(masks, similarity, **settings)
 
-        return mean_of(batch.rows(reducer, temporaries=self.temporaries)[:, 0])
+        return mean_of(batch.rows(reducer, temporaries=self.temporaries))

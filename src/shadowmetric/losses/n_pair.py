@@ -2,8 +2,9 @@
 
     loss = mean over positive pairs of log(1 + sum over n of exp((a.n - a.p) / temperature))
 
-The sum over negatives belongs to the anchor, so all pairs of an anchor are known from its row. Sohn's batches hold one pair per class; here every pair of a batch counts.
-Sohn leaves rows unnormalised and adds l2_weight times their mean squared length: normalize=False.
+The sum over negatives belongs to the anchor, so all pairs of an anchor are known from its row. Sohn's batches hold one
+pair per class; here every pair of a batch counts. Sohn leaves rows unnormalised and adds l2_weight times their mean
+squared length: normalize=False.
 
 Memory: the scratch, and a few numbers per row; rows are streamed and never kept.
 """
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_margin, check_number
-from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, masked_log_sum_exp
+from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, log_sum_exp_without
 from shadowmetric.losses.sums import Sums, joined, mean_of, sums_of
 from shadowmetric.ops.row_lengths import squared_lengths
 
@@ -40,8 +41,8 @@ class NPairLoss(RowLoss):
         slots = positives.slots(self.slots, debug=self.debug)
 
         def reducer(start: int, stop: int) -> Reduce:
-            negative, (positive, real) = pairs.negative(start, stop), positives.of(start, stop, slots)
-            return lambda similarity: self._row_totals(similarity, negative, positive, real)
+            excluded, (positive, real) = pairs.not_negative(start, stop), positives.of(start, stop, slots)
+            return lambda similarity: self._row_totals(similarity, excluded, positive, real)
 
         total, count = batch.rows(reducer, temporaries=self.temporaries, outputs=2).sum(0)
         values = sums_of((total, count))
@@ -49,9 +50,9 @@ class NPairLoss(RowLoss):
             return values
         return joined(values, mean_of(self.l2_weight * squared_lengths(batch.given.embeddings).to(batch.dtype)))
 
-    def _row_totals(self, similarity: Tensor, negative: Tensor, positive: Tensor, real: Tensor) -> Tensor:
+    def _row_totals(self, similarity: Tensor, excluded: Tensor, positive: Tensor, real: Tensor) -> Tensor:
         """Return of each row the sum over its positive pairs, and their number."""
         scaled = similarity / self.temperature
-        crowd = masked_log_sum_exp(scaled, negative)
-        pairs = torch.nn.functional.softplus(crowd[:, None] - scaled.gather(1, positive))
+        crowd = log_sum_exp_without(scaled, excluded)
+        pairs = torch.nn.functional.softplus(crowd - scaled.gather(1, positive))
         return torch.stack([torch.where(real, pairs, 0.0).sum(1), real.sum(1)], 1)

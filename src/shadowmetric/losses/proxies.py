@@ -12,9 +12,11 @@ from torch import Tensor, nn
 
 from shadowmetric.checks import ELSEWHERE, check_scratch, reads_values
 from shadowmetric.losses.row_loss import settings_of
-from shadowmetric.losses.sums import SummedLoss, Sums, joined, mean_of, sums_of
+from shadowmetric.losses.sums import SummedLoss, Sums, mean_of
 from shadowmetric.mining.given import Given
-from shadowmetric.ops.memory import Bytes, Cost, streamed, width_of
+from shadowmetric.ops.exact_blocks import Sides
+from shadowmetric.ops.grid_rows import GridRows
+from shadowmetric.ops.memory import Bytes, Cost, slopes_of_small, streamed, width_of
 from shadowmetric.ops.row_stream import Stream, TermList, row_stream
 from shadowmetric.types import Scalar
 
@@ -47,18 +49,18 @@ class ProxyLoss(SummedLoss):
             row=width.working,
             reference=width.working if references else 0.0,
             center=self.center_kept(width.working),
-        )
+        ) + slopes_of_small(dtype)
         rows = kept + Bytes(center=8.0 + 2.0 * self.center_kept(width.working))
         phases = streamed(self.scratch_bytes, dtype, TEMPORARIES, columns="center", references=references)
         return Cost(kept, tuple(rows + part for part in phases))
 
     def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of each row from its cosines with all centres."""
+        """Return the loss of each row, (rows, 1), from its cosines with all centres; labels are (rows, 1)."""
         raise NotImplementedError
 
-    def regulariser(self) -> Scalar:
-        """Return what the centres alone cost."""
-        return self.centers.sum() * 0
+    def regulariser(self, grid: GridRows) -> Scalar | None:
+        """Return what the centres alone cost, from the centres on the grid; None if nothing."""
+        return None
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Return the centres with their own learning rate, for an optimiser."""
@@ -76,13 +78,18 @@ class ProxyLoss(SummedLoss):
         """
         if triplets is not None:
             raise ValueError(f"{type(self).__name__} compares rows with its centres; it takes no triplets.")
-        values = self._values(given.embeddings, given.labels, "embeddings")
+        values, grid = self._values(given.embeddings, given.labels, "embeddings")
         if given.reference_labels is not None and given.anchors_at in (None, ELSEWHERE):
-            values = torch.cat([values, self._values(given.others, given.reference_labels, "references")])
-        rows = len(values)
-        return joined(mean_of(values), sums_of((rows * self.regulariser().to(values.dtype), rows)))
+            others, _ = self._values(given.others, given.reference_labels, "references")
+            values = torch.cat([values, others])
+        regulariser, rows = self.regulariser(grid), len(values)
+        if regulariser is None:
+            return mean_of(values)
+        totals = torch.stack([values.sum(), rows * regulariser.to(values.dtype)])
+        return Sums(totals, totals.new_full((2,), rows))
 
-    def _values(self, rows: Tensor, labels: Tensor, name: str) -> Tensor:
+    def _values(self, rows: Tensor, labels: Tensor, name: str) -> tuple[Tensor, GridRows]:
+        """Return the loss of each row, (rows, 1), and the centres on the grid."""
         if rows.shape[1] != self.centers.shape[1]:
             raise ValueError(f"{name} has rows of {rows.shape[1]} numbers; the centres have {self.centers.shape[1]}.")
         if reads_values(rows, debug=self.debug) and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
@@ -91,12 +98,8 @@ class ProxyLoss(SummedLoss):
             raise ValueError(f"{names} has {wrong}; with {self.classes} classes they must be 0 to {self.classes - 1}.")
 
         def terms(start: int, stop: int) -> TermList:
-            return [lambda cosine, *_: self.row_losses(cosine, labels[start:stop])[:, None]]
+            return [lambda cosine, *_: self.row_losses(cosine, labels[start:stop, None])]
 
-        stream = Stream(normalize=True, temporaries=TEMPORARIES, scratch_bytes=self.scratch_bytes)
-        return row_stream(rows, self.centers, terms, stream)[:, 0]
-
-
-def pick(rows: Tensor, columns: Tensor) -> Tensor:
-    """Return the entry of each row in its column."""
-    return rows.gather(1, columns[:, None])[:, 0]
+        stream = Stream(normalize=True, reads_squares=False, temporaries=TEMPORARIES, scratch_bytes=self.scratch_bytes)
+        grids = Sides(rows, self.centers, stream).grids
+        return row_stream(rows, self.centers, terms, stream, grids), grids[1]

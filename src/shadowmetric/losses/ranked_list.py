@@ -6,7 +6,7 @@
 
 The weights say how much a negative counts and carry no gradient.
 
-Memory: the scratch; rows are streamed and never kept.
+Memory: the scratch; rows are streamed and never kept, but for 64 KiB of a small batch.
 """
 
 from typing import Any
@@ -26,6 +26,7 @@ class RankedListLoss(RowLoss):
 
     unit = "distance"
     temporaries = 16.0
+    slopes_kept = True
 
     def __init__(
         self,
@@ -46,17 +47,18 @@ class RankedListLoss(RowLoss):
 
         def reducer(start: int, stop: int) -> Reduce:
             masks = pairs.masks(start, stop)
-            return lambda squared: self._row_values(masks, squared)[:, None]
+            return lambda squared: self._row_values(masks, squared)
 
-        return mean_of(batch.rows(reducer, temporaries=self.temporaries, squared=True)[:, 0])
+        return mean_of(batch.rows(reducer, temporaries=self.temporaries, squared=True))
 
     def _row_values(self, masks: Masks, squared: Tensor) -> Tensor:
-        """Return the loss of each row."""
+        """Return the loss of each row: (rows, 1)."""
         apart, inner = root(squared), self.alpha - self.margin
         far = masks.positive & (apart > inner)
         near = masks.negative & (apart < self.alpha)
-        pull = torch.where(far, apart - inner, 0.0).sum(1) / far.sum(1).clamp_min(1)
-        urgency = torch.where(near, self.temperature * (self.alpha - apart.detach()), float("-inf"))
+        pull = torch.where(far, apart - inner, 0.0).sum(1, keepdim=True) / far.sum(1, keepdim=True).clamp_min(1)
+        beyond = self.alpha - apart
+        urgency = torch.where(near, self.temperature * beyond.detach(), float("-inf"))
         weight = torch.where(near, torch.softmax(urgency, 1), 0.0)
-        push = (weight * torch.where(near, self.alpha - apart, 0.0)).sum(1)
+        push = (weight * beyond).sum(1, keepdim=True)
         return (1 - self.balance) * pull + self.balance * push

@@ -17,7 +17,7 @@ from shadowmetric.checks import check_scratch, check_slots, check_triplets
 from shadowmetric.losses.sums import SummedLoss, Sums
 from shadowmetric.mining.given import NAMING, Given
 from shadowmetric.mining.pairs import LabelPairs, NamedPairs, Pairs
-from shadowmetric.ops.memory import Bytes, Cost, streamed, width_of
+from shadowmetric.ops.memory import Bytes, Cost, slopes_of_small, streamed, width_of
 from shadowmetric.ops.pair_measures import Measure, pair_measures
 from shadowmetric.ops.row_stream import Stream, TermList, row_stream
 from shadowmetric.ops.rows import working_dtype
@@ -48,6 +48,7 @@ class Batch:
         stream = Stream(
             self.normalize,
             squared=squared,
+            reads_squares=False,
             outputs=outputs,
             temporaries=temporaries,
             scratch_bytes=self.scratch_bytes,
@@ -77,6 +78,7 @@ class RowLoss(SummedLoss):
 
     unit = ""
     temporaries: float  # blocks that the loss makes of one, forward and backward
+    slopes_kept = False  # whether a row has one output, so that a small batch keeps its slopes
     places_kept = False  # whether backward needs to know where the positives of a row are
     pair_kept: tuple[int, int] | None = None  # bytes, and numbers, kept for each positive pair, if any
     pair_peak: tuple[int, int] = (0, 0)  # the most of them at once
@@ -113,6 +115,9 @@ class RowLoss(SummedLoss):
             reference=(named + length if references else 0.0) + 8 * places,
             positive=0.0 if self.slots else kept,
         )
+        if self.slopes_kept:
+            small = slopes_of_small(dtype, normalize=self.normalize)
+            rows, listed = rows + small, listed + small
         found = tuple(listed + part for part in phases)
         return Cost(rows, (*found, NAMING)) if references else Cost(rows, found).own()
 
@@ -146,6 +151,6 @@ def settings_of(loss: nn.Module, unit: str) -> str:
     return ", ".join(f"{name}={value!r}" + f" ({unit})" * (name == "margin") for name, value in settings.items())
 
 
-def masked_log_sum_exp(values: Tensor, mask: Tensor) -> Tensor:
-    """Return log of the sum of exp over the masked entries of each row; -inf where there are none."""
-    return torch.logsumexp(torch.where(mask, values, float("-inf")), 1)
+def log_sum_exp_without(values: Tensor, excluded: Tensor, least: float = float("-inf")) -> Tensor:
+    """Return log of the sum of exp over the other entries of each row, (rows, 1); least, or a bit more, without any."""
+    return torch.logsumexp(values.masked_fill(excluded, least), 1, keepdim=True)

@@ -11,16 +11,16 @@ Memory: the scratch; the centres themselves, and for the regulariser classes x c
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from shadowmetric.checks import check_margin, check_number
-from shadowmetric.losses.distances import squared_distance
-from shadowmetric.losses.proxies import ProxyLoss, pick
-from shadowmetric.mining.given import Given
-from shadowmetric.ops.pair_measures import pair_measures
+from shadowmetric.losses.proxies import ProxyLoss
+from shadowmetric.ops.class_distances import class_distances
+from shadowmetric.ops.grid_rows import GridRows
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Scalar
 
-REGULARISED = 3.0  # numbers kept for each pair of a class's centres
+REGULARISED = 2.0  # numbers kept for each pair of a class's centres, in either order
 
 
 class SoftTripleLoss(ProxyLoss):
@@ -61,26 +61,22 @@ class SoftTripleLoss(ProxyLoss):
         )
 
     def center_kept(self, number: int) -> float:
-        """Return the bytes kept for each centre: its length, and its share of the pairs of the regulariser."""
-        pairs = (self.centers_per_class - 1) / 2 if self.tau else 0.0
-        return 8.0 + pairs * (16.0 + REGULARISED * number)
+        """Return the bytes kept for each centre: its length, and its distances to those of its class."""
+        return 8.0 + (REGULARISED * number * self.centers_per_class if self.tau else 0.0)
 
     def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of each row from its cosines with all centres."""
         cosine = cosine.view(len(cosine), self.classes, self.centers_per_class)
         relaxed = (torch.softmax(cosine / self.gamma, 2) * cosine).sum(2)  # (rows, classes)
-        target = torch.zeros_like(relaxed).scatter(1, labels[:, None], self.margin)
-        logits = self.scale * (relaxed - target)
-        return torch.logsumexp(logits, 1) - pick(logits, labels)
+        margin = relaxed.new_full((), -self.margin).expand(len(labels), 1)
+        logits = self.scale * relaxed.scatter_add(1, labels, margin)
+        return cross_entropy(logits, labels[:, 0], reduction="none")[:, None]
 
-    def regulariser(self) -> Scalar:
+    def regulariser(self, grid: GridRows) -> Scalar | None:
         """Return how far apart the centres of a class are, times tau."""
         count = self.centers_per_class
         if count == 1 or self.tau == 0:
-            return self.centers.sum() * 0
-        first, second = torch.triu_indices(count, count, 1, device=self.centers.device).unbind()
-        before = torch.arange(self.classes, device=first.device)[:, None] * count
-        pairs = (first + before).flatten(), (second + before).flatten()
-        given = Given(self.centers, before[:, 0])
-        apart = pair_measures(self.centers, None, *pairs, squared_distance, given.grids(normalize=True))
-        return self.tau * (apart + 1e-5).sqrt().sum() / (self.classes * count * (count - 1))
+            return None
+        apart = class_distances(self.centers, grid, count)
+        between = torch.triu((apart + 1e-5).sqrt(), 1).sum()
+        return self.tau / (self.classes * count * (count - 1)) * between

@@ -25,11 +25,16 @@ class Sums(NamedTuple):
 
     def value(self) -> Scalar:
         """Return the loss; 0 with a graph if there is nothing."""
-        return (self.totals / self.counts.clamp_min(1)).sum()
+        quotients = self.totals / self.counts.clamp_min(1)
+        return quotients.view(()) if len(quotients) == 1 else quotients.sum()
 
 
 def sums_of(*quotients: tuple[Tensor, Tensor | int]) -> Sums:
     """Return the sums of (total, count) pairs."""
+    if len(quotients) == 1:  # fewer calls
+        total, count = quotients[0]
+        counts = count.detach().to(total.dtype).view(1) if isinstance(count, Tensor) else total.new_full((1,), count)
+        return Sums(total.view(1), counts)
     total = torch.stack([total for total, _ in quotients])
     counts = [
         count.detach().to(total.dtype) if isinstance(count, Tensor) else total.new_full((), count)
@@ -47,7 +52,7 @@ def mean_of_real(values: Tensor, real: Tensor | None) -> Sums:
     """Return the sums of a mean over the values that count: all where that is None."""
     if real is None:
         return mean_of(values)
-    return sums_of((torch.where(real, values, 0.0).sum(), real.sum()))
+    return sums_of(((values * real).sum(), real.sum()))
 
 
 def mean_of(values: Tensor) -> Sums:

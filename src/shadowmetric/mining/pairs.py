@@ -122,9 +122,9 @@ class LabelPairs:
             same &= self.names[0][start:stop, None] != self.names[1]
         return Masks(same, negative)
 
-    def negative(self, start: int, stop: int) -> BlockMask:
-        """Return which pairs of rows [start, stop) are negative."""
-        return self.labels[start:stop, None] != self.reference_labels
+    def not_negative(self, start: int, stop: int) -> BlockMask:
+        """Return which pairs of rows [start, stop) are not negative."""
+        return self.labels[start:stop, None] == self.reference_labels
 
     def positives(self) -> Positives:
         """Return where the positives of each row are: rows in class order, those of a class in batch order."""
@@ -154,9 +154,9 @@ class NamedPairs:
         """Return the masks of rows [start, stop)."""
         return Masks(*(self._mask(pairs, start, stop) for pairs in self.pairs))
 
-    def negative(self, start: int, stop: int) -> BlockMask:
-        """Return which pairs of rows [start, stop) are negative."""
-        return self._mask(self.pairs[1], start, stop)
+    def not_negative(self, start: int, stop: int) -> BlockMask:
+        """Return which pairs of rows [start, stop) are not negative."""
+        return ~self._mask(self.pairs[1], start, stop)
 
     def positives(self) -> Positives:
         """Return where the positives of each row are."""

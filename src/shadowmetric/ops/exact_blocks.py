@@ -11,6 +11,7 @@ Memory: the block, the rows it was made of, and all of the right side in float64
 """
 
 from collections.abc import Iterator
+from copy import copy
 from typing import NamedTuple
 
 import torch
@@ -30,6 +31,7 @@ class Stream(NamedTuple):
     exact: the terms compute in float64; so they do for rows as they are, whose squares cancel.
     order: stream these rows of the embeddings instead.
     multiple: a block holds a multiple of so many rows, so that a term may combine neighbours to one row of output.
+    reads_squares: whether terms read |row|^2 at all.
     outputs: numbers of each row of output.
     temporaries: how many tensors of the block's shape a term makes, forward and backward together.
     scratch_bytes: what blocks and temporaries may take on a CPU; other devices take 64 times as much.
@@ -40,12 +42,32 @@ class Stream(NamedTuple):
     exact: bool = False
     order: Tensor | None = None
     multiple: int = 1
+    reads_squares: bool = True
     outputs: int = 1
     temporaries: float = 8.0
     scratch_bytes: int = SCRATCH_BYTES
 
 
 Grids = tuple[GridRows, GridRows]
+COPIED = 2**14  # numbers of both sides that a CPU copies rather than call twice
+
+
+def both_grids(embeddings: Tensor, references: Tensor | None, *, normalize: bool, finer: bool) -> Grids:
+    """Return both sides on the grid; in one call where a call costs more than a copy of the rows."""
+    if references is None:
+        grid = GridRows(embeddings, normalize=normalize, finer=finer)
+        return grid, grid
+    numbers = embeddings.numel() + references.numel()
+    if (numbers > COPIED and embeddings.device.type == "cpu") or torch.compiler.is_compiling():
+        left, right = (GridRows(rows, normalize=normalize, finer=finer) for rows in (embeddings, references))
+        return left, right
+    both = GridRows(torch.cat([embeddings.detach(), references.detach()]), normalize=normalize, finer=finer)
+    left, right = copy(both), copy(both)
+    for name in ("first", "second", "square", "length"):
+        part = getattr(both, name)
+        for side, rows in ((left, slice(len(embeddings))), (right, slice(len(embeddings), None))):
+            setattr(side, name, None if part is None else part[rows])
+    return left, right
 
 
 class Sides:
@@ -57,15 +79,12 @@ class Sides:
         self.finer = not stream.normalize or self.working == torch.float64
         self.dtype = torch.float64 if self.finer or stream.exact else torch.float32
         self.stream, self.device = stream, embeddings.device
-        if grids is None:
-            left = GridRows(embeddings, normalize=stream.normalize, finer=self.finer)
-            right = left if references is None else GridRows(others, normalize=stream.normalize, finer=self.finer)
-            grids = left, right
-        self.left, self.right = grids
+        self.grids = grids or both_grids(embeddings, references, normalize=stream.normalize, finer=self.finer)
+        self.left, self.right = self.grids
         self.sources = embeddings, others
 
     def __len__(self) -> int:
-        return len(self.left if self.stream.order is None else self.stream.order)
+        return (self.left.first if self.stream.order is None else self.stream.order).shape[0]
 
     @property
     def kind(self) -> str:
@@ -73,8 +92,8 @@ class Sides:
         return "squared" if self.stream.squared else "cosines" if self.stream.normalize else "dots"
 
     def squares(self) -> tuple[Tensor, Tensor]:
-        """Return |row|^2 of rows as they are, (rows, 1) and (references,), and 1 for unit rows."""
-        if self.stream.normalize:
+        """Return |row|^2 of rows as they are, (rows, 1) and (references,), and 1 for unit rows if a term reads it."""
+        if self.stream.normalize and self.stream.reads_squares:
             one = torch.ones((), dtype=self.dtype, device=self.device)
             return one.expand(len(self), 1), one.expand(len(self.right))
         square = self.left.square if self.stream.order is None else self.left.square[self.stream.order]
@@ -96,6 +115,10 @@ class Sides:
 
     def blocks(self) -> Iterator[tuple[int, int, Tensor]]:
         """Yield the rows [top, bottom) of blocks, and the blocks in the type of the terms."""
+        spans = self.spans()
+        if len(spans) == 1 and not self.finer and self.stream.order is None:
+            yield *spans[0], self._whole().to(self.dtype)
+            return
         for top, bottom, _, _, values in whole_row_blocks(
             *self._rows(),
             scratch_bytes=self.scratch,
@@ -103,6 +126,18 @@ class Sides:
             multiple=self.stream.multiple,
         ):
             yield top, bottom, values.to(self.dtype)
+
+    def _whole(self) -> Tensor:
+        """Return the only block, with as few calls as can be."""
+        squared, left, right = self.stream.squared, self.left, self.right
+        rows = left.first.to(torch.float64)
+        others = rows if right is left else right.first.to(torch.float64)
+        square, other = left.square, right.square
+        if squared:
+            return torch.addmm(other, rows, others.T, alpha=-2.0).add_(square[:, None])
+        rest = 1.0 - square
+        other_rest = rest if right is left else 1.0 - other
+        return torch.addmm(other_rest, rows, others.T, beta=0.5).add_(rest[:, None], alpha=0.5)
 
     def block(self, top: int, bottom: int) -> Tensor:
         """Return one block in the type of the terms, without buffers: for compiled graphs."""
@@ -127,27 +162,40 @@ class Sides:
         order, kind = self.stream.order, self.kind
         if self.finer:
             return GridSide(self.left, order, blocks=kind), GridSide(self.right, blocks=kind)
-        left = _ConstantSide(self.left, order, squared=self.stream.squared, first=True)
-        right = _ConstantSide(self.right, squared=self.stream.squared, first=False)
+        constants = self._constants()
+        left = _ConstantSide(self.left, constants[0], order, squared=self.stream.squared, first=True)
+        right = _ConstantSide(self.right, constants[1], squared=self.stream.squared, first=False)
         return left, right.made_whole(self.scratch // 4)
+
+    def _constants(self) -> tuple[Tensor, Tensor]:
+        """Return what each row of both sides adds to its dot products, before they are multiplied."""
+        squared, left, right = self.stream.squared, self.left, self.right
+        constant = _constant(left, squared=squared)
+        return constant, constant if right is left else _constant(right, squared=squared)
+
+
+def _constant(grid: GridRows, *, squared: bool) -> Tensor:
+    return grid.square * -0.5 if squared else (1.0 - grid.square).mul_(0.5)
 
 
 class _ConstantSide(Rows):
     """One side of exact blocks: unit rows on the grid, and their constant as a column."""
 
-    def __init__(self, grid: GridRows, order: Tensor | None = None, *, squared: bool, first: bool):
-        constant, one = constant_columns(grid, squared=squared)
+    def __init__(self, grid: GridRows, constant: Tensor, order: Tensor | None = None, *, squared: bool, first: bool):
+        one = torch.ones_like(constant)
         super().__init__(
             grid.first, order=order, tail=(constant, one) if first else (one, constant), dtype=torch.float64
         )
         self.alpha = -2.0 if squared else 1.0
+        self.whole = None
+        if self.source.device.type != "cpu":  # where every call is a launch
+            self.whole = torch.cat([self.source, *(column[:, None] for column in self.tail)], 1)
 
     def load(self, start: int, stop: int) -> Tensor:
-        """Return rows start to stop, with their columns."""
-        if self.order is not None or self.source.device.type == "cpu" and len(self) > stop - start:
+        """Return rows start to stop with their columns."""
+        if self.whole is None:
             return super().load(start, stop)
-        columns = [self.source[start:stop], *(column[start:stop, None] for column in self.tail)]
-        return torch.cat(columns, 1)
+        return self.whole[start:stop] if self.order is None else self.whole.index_select(0, self.order[start:stop])
 
     def multiply(self, rows: Tensor, other: Rows, columns: Tensor, top: int, first: int, out: Tensor) -> None:
         """Write the block of loaded rows and columns into `out`."""
@@ -163,7 +211,7 @@ def _empty_block(
     other_square: Tensor,
     kind: str,
 ) -> Tensor:
-    return first.new_empty(len(first), len(other_first), dtype=torch.float64)
+    return first.new_empty(*first.shape[:-1], other_first.shape[-2], dtype=torch.float64)
 
 
 @opaque("exact_block", _empty_block)
@@ -176,18 +224,16 @@ def exact_block(
     other_square: Tensor,
     kind: str,
 ) -> Tensor:
-    """Return the block of some rows on the grid and all of the other side: "squared", "cosines" or "dots"."""
-    rows, others = first.to(torch.float64), other_first.to(torch.float64)
-    block = rows @ others.T
+    """Return the block of some rows on the grid and all of the other side: "squared", "cosines" or "dots".
+
+    Of several matrices at once, where rows have a third dimension.
+    """
+    rows = first.to(torch.float64)
+    others = rows if other_first is first else other_first.to(torch.float64)
+    block = rows @ others.mT
     if second is not None and other_second is not None:
-        block += rows @ other_second.to(torch.float64).T + second.to(torch.float64) @ others.T
+        block += rows @ other_second.to(torch.float64).mT + second.to(torch.float64) @ others.mT
     if kind == "dots":
         return block
-    block = torch.sub(square[:, None] + other_square, block, alpha=2).clamp_min_(0.0)
+    block = torch.sub(square[..., None] + other_square[..., None, :], block, alpha=2).clamp_min_(0.0)
     return block.mul_(-0.5).add_(1.0) if kind == "cosines" else block
-
-
-def constant_columns(grid: GridRows, *, squared: bool) -> tuple[Tensor, Tensor]:
-    """Return what each row adds to its dot products, before they are multiplied, and ones."""
-    constant = grid.square * -0.5 if squared else (1.0 - grid.square).mul_(0.5)
-    return constant, torch.ones_like(constant)

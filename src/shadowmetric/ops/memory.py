@@ -27,6 +27,7 @@ from shadowmetric.ops.row_lengths import MADE_AT_ONCE
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import SHORTEST_SIDE
 
+KEPT_SLOPES = 2**14  # similarities of a small batch: 128 rows, 64 KiB
 AT_ONCE = max(GATHERED_AT_ONCE, MADE_AT_ONCE)
 PAIRS_OF_A_ROW = 8  # at most, that are gathered by a miner, or by the regulariser of centres
 SMALL = 2**14  # scalars, and the few numbers that each of them takes
@@ -216,6 +217,11 @@ def streamed(
     making = grid + Bytes(made=on_grid(dtype, normalize=normalize, making=True).made)
     measured = gathered(dtype, normalize=normalize, references=references) if pairs else ()
     return blocks + grid, added + grid, making, *measured
+
+
+def slopes_of_small(dtype: torch.dtype, *, normalize: bool = True) -> Bytes:
+    """Return what `row_stream` keeps of a small batch that has one output for each row."""
+    return Bytes(fixed=4.0 * KEPT_SLOPES) if normalize and dtype != torch.float64 else NOTHING
 
 
 def gathered(dtype: torch.dtype, *, normalize: bool = True, references: bool = False) -> tuple[Bytes, Bytes]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 def inverse_lengths(length: Tensor, dtype: torch.dtype) -> Tensor:
     """Return 1 / length, and 0 for zero rows; clamped to what the type holds."""
-    inverse = torch.where(length > 0, 1 / length, 0.0)
+    inverse = length.reciprocal().nan_to_num_(posinf=0.0)
     return inverse.clamp_max_(torch.finfo(dtype).max).to(dtype)
 
 
@@ -24,12 +24,12 @@ def add_along(grad: Tensor, rows: Tensor, along: Tensor, length: Tensor | None) 
     return grad.addcmul_((along * inverse)[:, None], rows.to(grad.dtype)).mul_(inverse[:, None])
 
 
-def of_given_rows(grad: Tensor, rows: Tensor, grad_square: Tensor | None, length: Tensor | None) -> Tensor:
+def of_given_rows(grad: Tensor, rows: Tensor, grad_square: Tensor | None, inverse: Tensor | None) -> Tensor:
     """Return the gradient of rows as given, from that of the rows as they are compared; in place.
 
-    Of unit rows (there are lengths) what lies along a row does not count; of rows as they are, |row|^2 has one too.
+    Of unit rows (there are inverse lengths) what lies along a row does not count; of rows as they are, |row|^2 has one.
     """
-    if length is not None:
+    if inverse is not None:
         along = (grad * rows).sum(1, keepdim=True)
-        return grad.addcmul_(along, rows, value=-1).mul_(inverse_lengths(length, grad.dtype)[:, None])
+        return grad.addcmul_(along, rows, value=-1).mul_(inverse[:, None])
     return grad if grad_square is None else grad.addcmul_(grad_square.to(grad.dtype)[:, None], rows, value=2)

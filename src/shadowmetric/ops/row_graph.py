@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from shadowmetric.ops.exact_blocks import Grids, Sides, Stream
 from shadowmetric.ops.precision import full_precision
-from shadowmetric.ops.row_gradients import of_given_rows
+from shadowmetric.ops.row_gradients import inverse_lengths, of_given_rows
 
 Term = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(block (rows, references), |row|^2 of each row (rows, 1), of each column (references,)) -> (rows, outputs).
@@ -90,7 +90,8 @@ class _ComparedRows(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         rows, length = ctx.saved_tensors
-        grad = of_given_rows(grads[0].clone(), rows, None if length is not None else grads[1], length)
+        inverse = None if length is None else inverse_lengths(length, rows.dtype)
+        grad = of_given_rows(grads[0].clone(), rows, None if length is not None else grads[1], inverse)
         return grad.to(ctx.dtype), None, None, None
 
 

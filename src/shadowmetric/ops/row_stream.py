@@ -11,21 +11,26 @@ A block holds similarities or squared distances, exact on the grid (`exact_block
 terms, so that a pair meets a threshold or a root in the same way wherever its block was cut. The gradient of unit rows
 becomes that of the given rows in working precision, and is rounded to their type once.
 
-Memory: the scratch, and both sides on the grid; kept for backward, the inputs by reference and nothing else.
+Memory: the scratch, and both sides on the grid; kept for backward, the inputs by reference, and of a batch of at most
+2^14 similarities, with one output and unit rows, its slopes: at most 64 KiB that save the second product.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from shadowmetric.ops.exact_blocks import Grids, Sides, Stream
+from shadowmetric.ops.memory import KEPT_SLOPES
 from shadowmetric.ops.once import refuse_second_derivative
 from shadowmetric.ops.precision import full_precision
-from shadowmetric.ops.row_gradients import of_given_rows
+from shadowmetric.ops.row_gradients import inverse_lengths, of_given_rows
 from shadowmetric.ops.row_graph import Term, TermList, Terms, add_terms, graph_rows
+from shadowmetric.ops.rows import working_dtype
 from shadowmetric.types import Embeddings, References
+
+__all__ = ["Stream", "Term", "TermList", "Terms", "row_stream"]
 
 
 def row_stream(
@@ -46,10 +51,12 @@ class _RowStream(torch.autograd.Function):
     def forward(
         ctx: Any, embeddings: Tensor, references: Tensor | None, terms: Terms, stream: Stream, grids: Grids | None
     ) -> Tensor:
-        ctx.save_for_backward(embeddings, references)
-        ctx.terms, ctx.stream = terms, stream
+        ctx.stream, ctx.terms = stream, terms
         sides, out = Sides(embeddings, references, stream, grids), []
         square, other_square = sides.squares()
+        if _is_small(sides) and any(ctx.needs_input_grad):
+            return _keep_slopes(ctx, references, sides, (square, other_square))
+        ctx.save_for_backward(embeddings, references)
         for top, bottom, values in sides.blocks():
             inputs = values, square[top:bottom], other_square
             out.append(add_terms(terms(top, bottom), inputs, stream))
@@ -60,17 +67,43 @@ class _RowStream(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_derivative()
-        embeddings, references = ctx.saved_tensors
+        embeddings, references, *kept = ctx.saved_tensors
+        own, needed, stream = references is None, ctx.needs_input_grad[:2], ctx.stream
         with full_precision(embeddings.device):
-            sides = Sides(embeddings, references, ctx.stream)
-            gradients = _Gradients(sides, references is None, ctx.needs_input_grad[:2])
+            if kept:
+                gradients = _Gradients(_again(embeddings, references, kept[1:]), stream, own, needed)
+                gradients.add(slice(0, len(embeddings)), kept[0] * grads[0].to(kept[0].dtype), None, None)
+                return *gradients.finish(), None, None, None
+            sides = Sides(embeddings, references, stream)
+            gradients = _Gradients(_compared(sides), stream, own, needed)
             square, other_square = sides.squares()
             for top, bottom, values in sides.blocks():
                 inputs = values, square[top:bottom], other_square
-                here = slice(top // ctx.stream.multiple, bottom // ctx.stream.multiple)
-                found = _differentiate(ctx.terms(top, bottom), inputs, grads[0][here], unit=ctx.stream.normalize)
-                gradients.add(slice(top, bottom), *found)
+                here = slice(top // stream.multiple, bottom // stream.multiple)
+                slopes = _differentiate(ctx.terms(top, bottom), inputs, grads[0][here], unit=stream.normalize)
+                gradients.add(slice(top, bottom), *slopes)
             return *gradients.finish(), None, None, None
+
+
+def _is_small(sides: Sides) -> bool:
+    """Return whether one block is all, and its slopes are few enough to be kept: fewer calls than to make it again."""
+    stream, entries = sides.stream, len(sides) * len(sides.right)
+    streamed = stream.normalize and stream.order is None and stream.outputs == 1 and not sides.finer
+    return streamed and entries <= KEPT_SLOPES and len(sides.spans()) == 1
+
+
+def _keep_slopes(ctx: Any, references: Tensor | None, sides: Sides, squares: tuple[Tensor, Tensor]) -> Tensor:
+    """Return the output of the only block, and keep the slopes of each row's output by its block."""
+    ((_, stop, values),) = sides.blocks()
+    values.requires_grad_()
+    with torch.enable_grad():
+        out = add_terms(ctx.terms(0, stop), (values, *squares), sides.stream)
+    slopes = (
+        torch.autograd.grad(out, values, torch.ones_like(out))[0] if out.requires_grad else torch.zeros_like(values)
+    )
+    ctx.save_for_backward(sides.sources[0], references, slopes, sides.left.length, sides.right.length)
+    ctx.terms = None
+    return out.detach()
 
 
 def _differentiate(terms: TermList, inputs: Sequence[Tensor], grad_out: Tensor, *, unit: bool) -> list[Tensor | None]:
@@ -89,30 +122,58 @@ def _differentiate(terms: TermList, inputs: Sequence[Tensor], grad_out: Tensor, 
     return totals
 
 
+class _Compared(NamedTuple):
+    """Both sides as they are compared, in working precision; the inverse lengths of unit rows; the rows as given."""
+
+    rows: tuple[Tensor, Tensor]
+    inverse: tuple[Tensor, Tensor] | None
+    sources: tuple[Tensor, Tensor]
+
+
+def _compared(sides: Sides) -> _Compared:
+    """Return both sides from the grid."""
+    if not sides.stream.normalize:
+        return _Compared(sides.working_rows(), None, sides.sources)
+    left = inverse_lengths(sides.left.length, sides.working)
+    right = left if sides.right is sides.left else inverse_lengths(sides.right.length, sides.working)
+    return _Compared(sides.working_rows(), (left, right), sides.sources)
+
+
+def _again(embeddings: Tensor, references: Tensor | None, lengths: Sequence[Tensor]) -> _Compared:
+    """Return both sides of unit rows from their lengths: the digits that the grid took from them do not matter here."""
+    others = embeddings if references is None else references
+    dtype = working_dtype(embeddings.dtype, others.dtype)
+    inverse = inverse_lengths(lengths[0], dtype)
+    rows = embeddings.to(dtype) * inverse[:, None]
+    if references is None:
+        return _Compared((rows, rows), (inverse, inverse), (embeddings, embeddings))
+    other_inverse = inverse_lengths(lengths[1], dtype)
+    other_rows = references.to(dtype) * other_inverse[:, None]
+    return _Compared((rows, other_rows), (inverse, other_inverse), (embeddings, references))
+
+
 class _Gradients:
     """Gradients of both sides, from those of blocks: weights times the other side's rows, and times its own."""
 
-    def __init__(self, sides: Sides, own: bool, needed: Sequence[bool]):
-        self.sides, self.own = sides, own
-        self.rows = sides.working_rows()
-        self.alpha = -2.0 if sides.stream.squared else 1.0  # of a squared distance the slope by the dot product
+    def __init__(self, compared: _Compared, stream: Stream, own: bool, needed: Sequence[bool]):
+        self.compared, self.stream, self.own, self.rows = compared, stream, own, compared.rows
+        self.alpha = -2.0 if stream.squared else 1.0  # of a squared distance the slope by the dot product
         wanted = needed[0], needed[0] if own else needed[1]
-        self.grads = [torch.zeros_like(rows) if some else None for rows, some in zip(self.rows, wanted, strict=True)]
-        if own:
-            self.grads[1] = self.grads[0]
+        first = torch.zeros_like(self.rows[0]) if wanted[0] else None
+        self.grads = [first, first if own else torch.zeros_like(self.rows[1]) if wanted[1] else None]
         self.along: list[Tensor | None] = [None, None]
-        if not sides.stream.normalize:
-            self.along = [torch.zeros_like(grid.square) for grid in (sides.left, sides.right)]
+        if not stream.normalize:
+            self.along = [rows.new_zeros(len(rows), dtype=torch.float64) for rows in self.rows]
 
     def add(self, here: slice, grad: Tensor | None, grad_square: Tensor | None, grad_other: Tensor | None) -> None:
         """Add the gradients of a block, of the squares of its rows and of those of its columns."""
-        order = self.sides.stream.order
+        order, stream = self.stream.order, self.stream
         chosen = None if order is None else order[here]
-        if grad is not None and self.sides.stream.squared and not self.sides.stream.normalize:
+        if grad is not None and stream.squared and not stream.normalize:
             self._add_along(here, chosen, grad.sum(1, keepdim=True), grad.sum(0))  # |a|^2 + |x|^2 - 2 a.x
         self._add_along(here, chosen, grad_square, grad_other)
         if grad is not None:
-            self._multiply(here, chosen, grad.to(self.sides.working))
+            self._multiply(here, chosen, grad.to(self.rows[0].dtype))
 
     def _add_along(self, here: slice, chosen: Tensor | None, row: Tensor | None, column: Tensor | None) -> None:
         along, other = self.along
@@ -136,15 +197,17 @@ class _Gradients:
 
     def finish(self) -> tuple[Tensor | None, Tensor | None]:
         """Return the gradients of embeddings and references."""
-        grids, sources, along = (self.sides.left, self.sides.right), self.sides.sources, self.along
-        if self.own and along[0] is not None and along[1] is not None:
-            along[0] += along[1]
-        first, second = (
-            None
-            if grad is None
-            else of_given_rows(grad, rows, total, grid.length if self.sides.stream.normalize else None).to(source.dtype)
-            for grad, rows, total, grid, source in zip(
-                self.grads[: 1 if self.own else 2] + [None] * self.own, self.rows, along, grids, sources, strict=True
-            )
-        )
-        return first, second
+        first, second = self.grads
+        if self.own:
+            if self.along[0] is not None and self.along[1] is not None:
+                self.along[0] += self.along[1]
+            second = None
+        return self._of_given(first, 0), self._of_given(second, 1)
+
+    def _of_given(self, grad: Tensor | None, side: int) -> Tensor | None:
+        """Return the gradient of one side's rows as they were given."""
+        if grad is None:
+            return None
+        inverse = None if self.compared.inverse is None else self.compared.inverse[side]
+        given = of_given_rows(grad, self.rows[side], self.along[side], inverse)
+        return given.to(self.compared.sources[side].dtype)

@@ -166,7 +166,7 @@ def fitting_rows(columns: int, width: int, itemsize: int, scratch_bytes: int, te
 
 
 def row_height(rows: int, fitting: int, device: torch.device, multiple: int = 1) -> int:
-    """Return how many whole rows a block has of those that fit: fewer for a CPU's cache, elsewhere as many as can be."""
+    """Return how many whole rows a block has of those that fit: on a CPU no more than its cache likes."""
     longest = LONGEST_SIDE if device.type == "cpu" else fitting
     return -(-even(rows, max(SHORTEST_SIDE, min(longest, fitting))) // multiple) * multiple
 
