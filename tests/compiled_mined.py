@@ -44,7 +44,7 @@ def refuse_without_slots():
         message = str(error)
     else:
         message = "nothing was refused"
-    if "give the loss slots=, the most positives" not in message:
+    if "give slots, which is per_class - 1" not in message:
         raise AssertionError(message)
 
 

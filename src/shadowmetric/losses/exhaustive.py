@@ -17,7 +17,7 @@ from shadowmetric.losses.reductions import Totals
 from shadowmetric.mining import AllMiner, SemiHardMiner
 from shadowmetric.mining.given import Given
 from shadowmetric.mining.pairs import LabelPairs
-from shadowmetric.mining.slots import SLOTS_AT_ONCE, class_places, most_partners, positives_in_slots
+from shadowmetric.mining.slots import SLOTS_AT_ONCE
 from shadowmetric.mining.window import upper_end
 from shadowmetric.ops.grid_rows import ExactSide
 from shadowmetric.ops.pair_measures import Measure
@@ -47,21 +47,20 @@ def all_triplet_totals(
 ) -> Totals:
     """Return the totals over every triplet the miner would list. slots: the most positives of a row, if known."""
     pairs = LabelPairs(given)
-    places = class_places(given.labels, given.reference_labels)  # as tensors
-    slots = most_partners(given, places, slots)
+    positives = pairs.positives()
+    slots = positives.slots(slots)
     at_once = 1 if given.labels.device.type == "cpu" else min(slots, SLOTS_AT_ONCE)  # fewer, larger calls
     rows, others = given.embeddings, given.references  # not given: a graph must not keep the rows on the grid
 
     def terms(start: int, stop: int) -> Sequence:
-        positive, negative = pairs.masks(start, stop)
+        negative = ~pairs.not_negative(start, stop)
         mined_at = None  # squared distances that the miner compares, where the loss compares others
         if isinstance(miner, SemiHardMiner) and miner.normalize != normalize:
             grids = Given(rows, pairs.labels, others).grids(normalize=miner.normalize)
             mined_at = ExactSide(grids[0]).squared_distances(slice(start, stop), ExactSide(grids[1]))
 
         def partner_term(slot: int) -> Term:
-            partner, real = positives_in_slots(places, range(slot, min(slot + at_once, slots)), slice(start, stop))
-            real = real & positive.gather(1, partner)  # a row without partner has none
+            partner, real = positives.of(start, stop, min(slot + at_once, slots), after=slot)
 
             def term(dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
                 chosen = real[:, :, None] & negative[:, None]  # (rows, slots, references)

@@ -7,10 +7,6 @@ caller gives it nothing here reads a value on the host, so that a GPU never wait
 never change; else it costs one wait. The answers are those of `nearest.py`: exact squared distances
 (`ops/grid_rows`), ties to the smaller row number.
 
-    order          labels sorted, equal ones in batch order
-    start, size    where a row's class begins there, and how large it is; place: of the row among its class
-    positive s     order[start + s + (s >= place)]          while s < size - 1
-
 Columns stay in batch order, so the first of equal entries, which torch's minima promise, is the smallest row number.
 
 Which way is taken, here or `nearest.py`, says `arrange_slots`. The lines are those of numpy and torch alike
@@ -24,11 +20,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
-from shadowmetric.checks import reads_values
 from shadowmetric.mining.chances import choose_by_chance
 from shadowmetric.mining.given import Given, Mined
+from shadowmetric.mining.positives import class_positives
 from shadowmetric.ops.arrays import (
     Array,
     count_up,
@@ -37,9 +32,7 @@ from shadowmetric.ops.arrays import (
     is_on_host,
     joined,
     library_of,
-    places_among,
     reciprocals,
-    stable_order,
     to_tensor,
 )
 from shadowmetric.ops.grid_rows import ExactSide, GridRows, pair_squared
@@ -57,15 +50,6 @@ SMALL_BATCH = 2**18  # distances; a CPU searches larger batches faster in class 
 FEW_DISTANCES = 2**14  # more are worth torch's threads and vectors
 FEW_PLACES = 2**10
 WASTED = 2  # places for each positive pair, at most
-
-
-class Places(NamedTuple):
-    """The classes of a batch among the rows that it is compared with."""
-
-    start: Array  # (rows,) of the row's class in `order`
-    partners: Array  # (rows,) how many others of its class there are
-    place: Array | None  # (rows,) of the row in its class, if it is there
-    order: Array  # (references,) row numbers, class by class
 
 
 class Slots(NamedTuple):
@@ -129,75 +113,18 @@ def arrange_slots(
         distances = given.labels.shape[0] * given.others.shape[0]
         if distances > SMALL_BATCH or (ENTRY_BYTES + SLOTS_AT_ONCE * SLOT_BYTES) * distances > scratch_bytes:
             return None
-    labels = (given.labels, given.reference_labels) if fused else label_arrays(given)
-    places = class_places(*labels)
-    if slots is not None or torch.compiler.is_compiling():
-        return _positives(given, most_partners(given, places, slots), places, labels)._replace(fused=fused)
-    partners = places.partners
-    most, pairs = _read_both(partners.max(), partners.sum())
-    if len(partners) * most > max(FEW_PLACES, WASTED * pairs):
-        return None
-    return _positives(given, max(most, 1), places, labels)._replace(fused=fused)
-
-
-def _read_both(first: Array, second: Array) -> list[int]:
-    """Return two numbers on the host, by one wait."""
-    return torch.stack([first, second]).tolist() if isinstance(first, Tensor) else [int(first), int(second)]
-
-
-def label_arrays(given: Given) -> tuple[Array, Array | None]:
-    """Return the labels of both sides, as numpy arrays where these are faster; None without references."""
-    labels: list[Array | None] = [given.labels, given.reference_labels]
-    if given.labels.shape[0] * given.others.shape[0] <= FEW_DISTANCES and is_on_host(given.labels):
-        labels = [None if array is None else array.numpy() for array in labels]
-    return labels[0], labels[1]
-
-
-def class_places(labels: Array, reference_labels: Array | None) -> Places:
-    """Return where the class of each row stands in the order of classes."""
-    others = labels if reference_labels is None else reference_labels
-    order = stable_order(others)
-    ranked = others[order]
-    start = places_among(ranked, labels)
-    size = places_among(ranked, labels, right=True) - start
-    if reference_labels is not None:
-        return Places(start, size, None, order)
-    return Places(start, size - 1, stable_order(order) - start, order)
-
-
-def most_partners(given: Given, places: Places, slots: int | None) -> int:
-    """Return the most positives of a row: as the caller says, checked on a CPU, or as the labels do, with one wait."""
+    labels, other_labels, names = given.labels, given.reference_labels, given.names()
+    if not fused and is_on_host(labels) and len(labels) * len(given.others) <= FEW_DISTANCES:
+        labels, other_labels = labels.numpy(), None if other_labels is None else other_labels.numpy()
+        names = None if names is None else (names[0].numpy(), names[1].numpy())
+    positives = class_positives(labels, other_labels, names)
     if slots is None:
-        if torch.compiler.is_compiling():
-            raise ValueError(
-                "slots is None, and a compiled graph can't ask the labels for it; give the loss slots=, the most "
-                "positives that a row has: per_class - 1 of a batch with per_class rows of each class."
-            )
-        return int(places.partners.max())
-    if reads_values(given.labels) and int(places.partners.max()) > slots:
-        raise ValueError(
-            f"slots is {slots}, and a row of this batch has {int(places.partners.max())} positives; give at least as "
-            "many, per_class - 1 of a batch with per_class rows of each class, or leave slots out."
-        )
-    return slots
-
-
-def positives_in_slots(places: Places, slots: range, rows: slice) -> tuple[Array, Array]:
-    """Return the row numbers of some positives of some rows, and whether they are there: (rows, slots) each."""
-    slot = count_up(slots.stop, places.order)[slots.start :]
-    column = slot + places.start[rows, None]
-    if places.place is not None:
-        column += slot >= places.place[rows, None]
-    return places.order[column.clip(None, len(places.order) - 1)], slot < places.partners[rows, None]
-
-
-def _positives(given: Given, slots: int, places: Places, labels: tuple[Array, Array | None]) -> Slots:
-    positive, real = positives_in_slots(places, range(slots), slice(None))
-    names = given.names()
-    if names is not None:
-        own, other = (name.numpy() if library_of(real) is not torch else name for name in names)
-        real = real & (own[:, None] != other[positive])
-    return Slots(positive, real, (labels[0], labels[0] if labels[1] is None else labels[1]))
+        most, pairs = positives.sizes()
+        if len(labels) * most > max(FEW_PLACES, WASTED * pairs):
+            return None
+        slots = max(1, most)
+    positive, real = positives.of(0, len(labels), positives.slots(slots))
+    return Slots(positive, real, (labels, labels if other_labels is None else other_labels), fused)
 
 
 class SlotSearch:
