@@ -25,7 +25,7 @@ class ContrastiveLoss(RowLoss):
     """Contrastive loss of a batch. margin is in distance."""
 
     unit = "distance"
-    temporaries = 16.0
+    temporaries = 11.0
 
     def __init__(self, margin: float = 1.0, *, squared: bool = True, reduction: str = "mean", **settings: Any):
         super().__init__(**settings)

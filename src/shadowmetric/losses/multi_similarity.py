@@ -44,7 +44,7 @@ def multi_similarity_rows(
 class MultiSimilarityLoss(RowLoss):
     """Multi-Similarity loss of a batch; similarity is the cosine. Given triplets replace its own choice of pairs."""
 
-    temporaries = 16.0
+    temporaries = 11.0
     slopes_kept = True
 
     def __init__(

@@ -25,7 +25,7 @@ class RankedListLoss(RowLoss):
     """Ranked-list loss of a batch. alpha and margin are in distance."""
 
     unit = "distance"
-    temporaries = 16.0
+    temporaries = 12.0
     slopes_kept = True
 
     def __init__(
