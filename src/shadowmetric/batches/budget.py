@@ -17,7 +17,10 @@ come on top.
 """
 
 import re
+import weakref
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -179,18 +182,30 @@ def probe_embedder(embedder: nn.Module, images: Tensor, most: int) -> Probe:
 
 def kept_bytes(embedder: nn.Module, images: Tensor) -> list[int]:
     """Return the sizes of what autograd keeps of a forward pass, besides weights and images."""
-    own = {tensor.untyped_storage().data_ptr() for tensor in (*embedder.parameters(), *embedder.buffers(), images)}
+    return saved_bytes(lambda: embedder(images), (*embedder.parameters(), *embedder.buffers(), images))
+
+
+def saved_bytes(forward: Callable[[], Any], known: Iterable[Tensor]) -> list[int]:
+    """Return the sizes of what autograd keeps of a forward pass, besides what is known.
+
+    A graph inside of the pass, whose slopes are taken at once, is gone when it ends, and so is what it kept.
+    """
+    own = {tensor.untyped_storage()._cdata for tensor in known}
     storages: dict[int, int] = {}
 
     def note(saved: Tensor) -> Tensor:
         storage = saved.untyped_storage()
-        if storage.data_ptr() not in own:
-            storages[storage.data_ptr()] = storage.nbytes()
+        key = storage._cdata
+        if key not in own and key not in storages:
+            storages[key] = storage.nbytes()
+            weakref.finalize(storage, storages.pop, key).atexit = False
         return saved.detach()  # an output that its own node holds would never be freed
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda saved: saved):
-        embedder(images)
-    return list(storages.values())
+        output = forward()
+    sizes = list(storages.values())
+    del output
+    return sizes
 
 
 def backward_pass(embedder: nn.Module, images: Tensor) -> None:

@@ -20,9 +20,9 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
+from shadowmetric.batches.budget import saved_bytes
 from shadowmetric.bench.contenders import Forward
 
 PATIENCE_SECONDS = 30.0
@@ -80,17 +80,9 @@ def times(forward: Forward, product: Forward, embeddings: Tensor, repeats: int, 
 
 def kept_bytes(forward: Forward, embeddings: Tensor) -> int | None:
     """Return the bytes that one forward pass keeps for backward beyond the embeddings; None without a backward."""
-    storages: dict[int, int] = {}
-
-    def note(saved: Tensor) -> Tensor:
-        storage = saved.untyped_storage()
-        storages[storage.data_ptr()] = storage.nbytes()
-        return saved
-
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda saved: saved):
-        value = forward()
-    storages.pop(embeddings.untyped_storage().data_ptr(), None)
-    return None if value is None else sum(storages.values())
+    values = []
+    kept = sum(saved_bytes(lambda: values.append(forward()), [embeddings]))
+    return None if values == [None] else kept
 
 
 def megabytes(count: int | None) -> float | str:

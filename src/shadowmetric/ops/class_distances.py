@@ -33,7 +33,7 @@ class _KnownDistances(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, squared: Tensor, length: Tensor) -> Tensor:
-        ctx.save_for_backward(rows, length)
+        ctx.save_for_backward(rows, length.clone())  # which may be a part of a longer one
         return squared.view_as(squared)
 
     @staticmethod
