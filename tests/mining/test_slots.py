@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shadowmetric as sm
+from shadowmetric.bench.pretended_device import count_step
 from shadowmetric.mining import slots
 from shadowmetric.mining.given import check_given
 
@@ -102,3 +103,11 @@ def test_one_large_class_and_large_batches_are_left_to_class_order():
     assert arranged(lonely, 200) is None
     assert arranged(torch.arange(600) // 5, 600) is None
     assert arranged(torch.arange(60) // 5, 60, scratch_bytes=1000) is None
+
+
+def test_to_debug_a_device_is_asked_whether_the_slots_suffice():
+    def step(embeddings, labels):
+        return sm.ShadowLoss(slots=2, debug=True)(embeddings, labels)
+
+    with pytest.raises(ValueError, match="slots is 2, and a row of this batch has 3 positives"):
+        count_step(step, torch.randn(8, 4), torch.arange(8) // 4)

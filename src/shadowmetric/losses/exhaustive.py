@@ -43,12 +43,13 @@ def all_triplet_totals(
     *,
     normalize: bool = True,
     slots: int | None = None,
+    debug: bool = False,
     scratch_bytes: int = SCRATCH_BYTES,
 ) -> Totals:
     """Return the totals over every triplet the miner would list. slots: the most positives of a row, if known."""
     pairs = LabelPairs(given)
     positives = pairs.positives()
-    slots = positives.slots(slots)
+    slots = positives.slots(slots, debug=debug)
     at_once = 1 if given.labels.device.type == "cpu" else min(slots, SLOTS_AT_ONCE)  # fewer, larger calls
     rows, others = given.embeddings, given.references  # not given: a graph must not keep the rows on the grid
 

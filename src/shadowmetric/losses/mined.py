@@ -192,11 +192,12 @@ class MinedLoss(SummedLoss):
                 self.hinge,
                 normalize=self.normalize,
                 slots=self.slots,
+                debug=self.debug,
                 scratch_bytes=self.scratch_bytes,
             )
             return reduced(totals, self.reduction)
         if triplets is None and isinstance(self.miner, GivenMiner):
-            slots = arrange_slots(given, self.slots, self.scratch_bytes, fused=self.fused)
+            slots = arrange_slots(given, self.slots, self.scratch_bytes, fused=self.fused, debug=self.debug)
             if slots is not None:
                 return self._sums_in_slots(given, self.miner, slots)
         chosen, squared = mine(self.miner, given) if triplets is None else (triplets, None)

@@ -100,7 +100,7 @@ Choose = Callable[[SlotBlock], SlotTriplets]
 
 
 def arrange_slots(
-    given: Given, slots: int | None, scratch_bytes: int = SCRATCH_BYTES, *, fused: bool = False
+    given: Given, slots: int | None, scratch_bytes: int = SCRATCH_BYTES, *, fused: bool = False, debug: bool = False
 ) -> Slots | None:
     """Return the positives of each row, or None where it is better to mine in class order (`nearest.py`).
 
@@ -123,7 +123,7 @@ def arrange_slots(
         if len(labels) * most > max(FEW_PLACES, WASTED * pairs):
             return None
         slots = max(1, most)
-    positive, real = positives.of(0, len(labels), positives.slots(slots))
+    positive, real = positives.of(0, len(labels), positives.slots(slots, debug=debug))
     return Slots(positive, real, (labels, labels if other_labels is None else other_labels), fused)
 
 
