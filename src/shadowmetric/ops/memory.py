@@ -30,6 +30,7 @@ from shadowmetric.ops.similarity_blocks import SHORTEST_SIDE
 KEPT_SLOPES = 2**14  # similarities of a small batch: 128 rows, 64 KiB
 AT_ONCE = max(GATHERED_AT_ONCE, MADE_AT_ONCE)
 PAIRS_OF_A_ROW = 8  # at most, that are gathered by a miner, or by the regulariser of centres
+HALF_UP = 1 + 2.0**-40  # halves are rounded up, as the calculator of the page does
 SMALL = 2**14  # scalars, and the few numbers that each of them takes
 UNITS = {
     "center": "C",
@@ -147,7 +148,7 @@ def said_bytes(count: int | float) -> str:
     """Return a number of bytes in the largest unit that keeps it whole enough to read."""
     for unit, size in (("MiB", 2**20), ("KiB", 2**10)):
         if count >= size:
-            return f"{count / size:.4g} {unit}"
+            return f"{count / size * HALF_UP:.4g} {unit}"
     return f"{count:g} bytes"
 
 
