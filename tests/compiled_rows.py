@@ -30,7 +30,7 @@ PROXIES = {
     "soft_triple": lambda **s: sm.SoftTripleLoss(CLASSES, DIM, centers_per_class=3, **s),
 }
 ALL = LOSSES | PROXIES
-TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-12, torch.float16: 2e-3, torch.bfloat16: 2e-2}
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 2e-3, torch.bfloat16: 2e-2}
 
 
 def batch(seed=0, dtype=torch.float32, rows=SLOTS * CLASSES):
@@ -53,7 +53,7 @@ def compare(module, backend, embeddings, labels, **against):
     expected, slopes = value_and_gradients(module, module, embeddings, labels, **against)
     compiled = torch.compile(module, fullgraph=True, backend=backend)
     value, got = value_and_gradients(compiled, module, embeddings, labels, **against)
-    torch.testing.assert_close(value, expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(value, expected, rtol=1e-5, atol=0)
     for slope, other in zip(slopes, got, strict=True):
         assert (slope is None) == (other is None)
         if slope is not None:

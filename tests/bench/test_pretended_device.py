@@ -169,10 +169,10 @@ def test_values_and_gradients_are_those_of_the_cpu(name):
     embeddings = rows().requires_grad_()
     value = loss(embeddings, labels)
     value.backward()
-    torch.testing.assert_close(counts.value, value.detach(), rtol=1e-6, atol=0)
+    torch.testing.assert_close(counts.value, value.detach(), rtol=1e-5, atol=0)
     own = [weight.grad for weight in loss.parameters()]
     for mine, theirs in zip((counts.gradients[0], *counts.gradients[2:]), (embeddings.grad, *own), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-6 * float(theirs.abs().max()))  # sums in other orders
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5 * float(theirs.abs().max()))  # sums in other orders
     assert counts.gradients[1] is None  # labels
     assert counts.mixes == []
     assert counts.kernels > 0

@@ -57,7 +57,7 @@ def test_more_slots_than_needed_change_nothing(batch, more):
     in_slots, by_class = mine_both_ways(sm.SemiHardMiner(0.5), batch, most + more)
     assert listed(in_slots) == listed(by_class)
     value = sm.ShadowLoss(slots=most + more)(*batch)
-    assert torch.equal(value, sm.ShadowLoss()(*batch))
+    torch.testing.assert_close(value, sm.ShadowLoss()(*batch), rtol=1e-12, atol=0)  # more places, another order of sums
 
 
 @given(batches(), st.integers(0, 2**20))
