@@ -30,7 +30,7 @@ from torch import Tensor
 from shadowmetric.checks import check_batch, check_choice, check_scratch
 from shadowmetric.evaluation.comparison import Sets, relevant_counts
 from shadowmetric.evaluation.measuring import STAGES, Choices, Task
-from shadowmetric.evaluation.progress import Bar, Report, Stages
+from shadowmetric.progress import Bar, Report, Stages
 from shadowmetric.evaluation.retrieval import RETRIEVAL
 from shadowmetric.evaluation.scores import Scores, Setting
 from shadowmetric.evaluation.sharing import agreed, checksum, ranks_of

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from shadowmetric.integrations.pml_version import unknown_pml
 from shadowmetric.losses.mined import MINERS
-from shadowmetric.mistakes import Mistake
+from shadowmetric.errors import Mistake
 from shadowmetric.types import Miner
 
 PREFIX = "pml:"

@@ -1,4 +1,4 @@
-"""Texts, JSON and tables in files that are whole or not there, as `device/files.py` writes them."""
+"""Texts, JSON and tables in files that are whole or not there, as `runtime/files.py` writes them."""
 
 import csv
 import io
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shadowmetric.device.files import write_whole as write_whole
+from shadowmetric.runtime.files import write_whole as write_whole
 
 
 def write_text(path: Path, text: str) -> None:

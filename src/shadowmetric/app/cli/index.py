@@ -1,0 +1,148 @@
+"""`shadowmetric index`: pictures of a folder or a table, embedded and ready to be searched."""
+
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from shadowmetric.errors import Interrupted, Mistake
+
+if TYPE_CHECKING:
+    from shadowmetric.app.serving.indexing.listing import Listing
+    from shadowmetric.app.serving.model import Model
+
+EXAMPLES = """\
+Examples; a second call embeds only what has changed:
+
+    shadowmetric index runs/birds photos
+    shadowmetric index runs/birds photos.csv --approximate hnsw
+    shadowmetric index runs/birds/export/model-int8.onnx photos
+    shadowmetric index runs/birds photos --to qdrant://localhost/birds
+    shadowmetric index runs/birds photos --to 'postgresql://me@db/shop'
+"""
+ENDING = ".shadowmx"
+BATCH = 32
+Tell = Callable[[str, float], None]
+
+
+app = App(name="index", usage="Usage: shadowmetric index RUN FOLDER|TABLE.csv [OPTIONS]", help_epilogue=EXAMPLES)
+
+
+@app.default
+def index(
+    run: Annotated[Path | None, Parameter(show_default=False)] = None,
+    pictures: Annotated[Path | None, Parameter(show_default=False)] = None,
+    /,
+    *,
+    out: Annotated[Path | None, Parameter(show_default=False)] = None,
+    to: Annotated[str | None, Parameter(show_default=False)] = None,
+    approximate: Annotated[str | None, Parameter(show_default=False)] = None,
+    batch: int = BATCH,
+) -> None:
+    """Embed pictures so that they can be searched. Called again, it embeds only those whose bytes are new.
+
+    The index is one file, which is replaced as a whole: a kill leaves the old one. Pictures that are gone from the
+    folder are gone from the index; those that cannot be read are named and left out.
+
+    Parameters
+    ----------
+    run
+        The folder of a run, or an .onnx file that `shadowmetric export` wrote.
+    pictures
+        A folder, whose first folders are the classes; or a table with the columns path and, if there is one, label.
+    out
+        The index. Default: the name of the folder or table, with .shadowmx, here; if that is the index of another
+        folder, it is refused.
+    to
+        Write into a vector store instead: qdrant://HOST/COLLECTION or postgresql://HOST/DATABASE?table=NAME.
+    approximate
+        Search that does not look at every row: hnsw or ivf; none for exact search. Default: as the index is, else
+        exact.
+    batch
+        Pictures that are embedded at once.
+    """
+    from shadowmetric.progress import Bar
+    from shadowmetric.app.serving.indexing.build import check_same_folder
+    from shadowmetric.app.serving.indexing.listing import list_pictures
+    from shadowmetric.app.serving.model import open_model
+
+    if run is None or pictures is None:
+        raise Mistake("give a run and a folder: `shadowmetric index RUN FOLDER`.")
+    check(out, to, approximate, batch)
+    try:
+        with Bar() as bar:
+            bar("listing pictures", 0.0)
+            listing = list_pictures(pictures)
+            model = open_model(run)
+            if to is not None:
+                say = filled(model, listing, to, batch, bar)
+            else:
+                if out is None:
+                    check_same_folder(default_out(pictures), listing)
+                say = indexed(model, listing, out or default_out(pictures), approximate, batch, bar)
+    except KeyboardInterrupt:
+        raise Interrupted(again(run, pictures, out, to, approximate, batch)) from None
+    say()
+
+
+def indexed(
+    model: "Model", listing: "Listing", place: Path, approximate: str | None, batch: int, tell: Tell
+) -> Callable[[], None]:
+    """Write the index; return what says what was done, once the bar is gone."""
+    from shadowmetric.app.cli.tables.index import say_indexed
+    from shadowmetric.app.serving.indexing.build import build_index
+
+    made = build_index(model, listing, place, approximate=approximate, batch=batch, tell=tell)
+    return lambda: say_indexed(made, place)
+
+
+def filled(model: "Model", listing: "Listing", to: str, batch: int, tell: Tell) -> Callable[[], None]:
+    """Fill a vector store; return what says what was done."""
+    from shadowmetric.app.cli.tables.index import say_filled
+    from shadowmetric.app.serving.stores.filling import fill_store
+
+    made = fill_store(model, listing, to, tell=tell, batch=batch)
+    return lambda: say_filled(made, listing.notes, to)
+
+
+def check(out: Path | None, to: str | None, approximate: str | None, batch: int) -> None:
+    """Refuse options that make no sense, before anything is read."""
+    from shadowmetric.app.serving.galleries.gallery import STORES, is_store
+    from shadowmetric.app.serving.stores.address import beginning
+
+    if batch < 1:
+        raise Mistake(f"--batch is {batch}; it must be 1 or more.")
+    if out is not None and os.path.isdir(out):  # is_dir() fails if a name is too long
+        raise Mistake(f"--out {str(out)!r} is a folder; name a file, such as {str(out / ('index' + ENDING))!r}.")
+    if out is not None and out.parts[:1] in [(name.rstrip("/"),) for name in STORES]:
+        raise Mistake("--out is a file; write into a vector store by --to.")
+    if to is not None and not is_store(to):
+        raise Mistake(f"--to is {beginning(to)!r}; give an address that begins with {' or '.join(STORES)}.")
+    if to is not None and (out is not None or approximate is not None):
+        raise Mistake("--to writes into a vector store, which has a search of its own; leave --out and --approximate.")
+    if approximate is not None:
+        from shadowmetric.app.serving.galleries.approximate import check_kind
+        from shadowmetric.app.serving.indexing.build import EXACT
+
+        if approximate != EXACT:
+            check_kind(approximate)
+
+
+def default_out(pictures: Path) -> Path:
+    """Return the index of a folder or a table, here."""
+    place = pictures.resolve()
+    return Path((place.name if place.is_dir() else place.stem) + ENDING)
+
+
+def again(run: Path, pictures: Path, out: Path | None, to: str | None, approximate: str | None, batch: int) -> str:
+    """Return the command that goes on; what is secret in an address must be written again."""
+    from shadowmetric.app.serving.stores.address import without_secrets
+
+    words = ["shadowmetric", "index", os.fspath(run), os.fspath(pictures)]
+    for name, value in (("--out", out), ("--to", to and without_secrets(to)), ("--approximate", approximate)):
+        words += [name, str(value)] if value is not None else []
+    words += [] if batch == BATCH else ["--batch", str(batch)]
+    return shlex.join(words)
