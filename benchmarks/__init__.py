@@ -1,13 +1,11 @@
-"""Time, memory and agreement, beside the peers and beside one bare matrix product.
+"""Time, memory and agreement, beside the peers and beside one bare matrix product: `python -m benchmarks NAME`.
 
-A bench is a list of jobs, each measured in a process of its own. `run` starts the processes and turns whatever
-happens into rows; `answer` is what every process says; `measure` is how it is weighed; `inputs` is what it gets.
+A benchmark is a list of jobs, each measured in a process of its own. `run` starts the processes and turns whatever
+happens into rows; `answer` is what every process says; `measure` is how it is weighed; `inputs` is what it gets;
+`settings` and `screen` are what the commands have in common. Each folder is one benchmark, but for
 
-    losses        plan (the jobs), contenders (what a row runs), worker (the process)
-    evaluation    evaluation_plan, evaluation_contenders, evaluation_worker; evaluation_bars judges two rows
-    paths         kernels and host waits on a pretended accelerator (pretended_device, host_waits), times on the CPU,
-                  in one process: path_contenders, dense, compile_times
-    doctor        doctor (ranks beside one process), device_certificate (an accelerator beside the CPU)
+    serving       a device without torch and a server under load, each a program of its own
+    records       what was measured here, as CSV
 
-Records, no claims.
+What a user's own machine is measured by is `shadowmetric doctor`, in `shadowmetric/app/doctor`.
 """

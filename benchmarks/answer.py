@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-Figures = dict[str, float | int | str | None]
+from shadowmetric.app.doctor.devices.figures import Figures
 
 
 def answer(job: Callable[..., Any], record: Callable[[Any], Figures]) -> None:
@@ -20,21 +20,7 @@ def answer(job: Callable[..., Any], record: Callable[[Any], Figures]) -> None:
     print(json.dumps(record(job(**json.loads(sys.argv[1])))))
 
 
-def figures_or_reason(figures: Callable[[], Figures], package: str) -> Figures:
-    """Return the figures, or the reason why there are none; package: what an import error is about."""
-    try:
-        return figures()
-    except ImportError as missing:
-        return {"reason": f"{package} cannot be imported: {_one_line(missing)}"}
-    except Exception as failure:  # a contender is foreign code: whatever it raises is its row
-        return {"reason": f"{type(failure).__name__}: {_one_line(failure)}"}
-
-
 def offer_this_process_first() -> None:
     """Ask the kernel to end this process before any other should memory run out."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
-
-
-def _one_line(failure: Exception) -> str:
-    return (str(failure).strip().splitlines() or ["no message"])[0]

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from shadowmetric.batches.budget import saved_bytes
 from benchmarks.losses.contenders import Forward
+from shadowmetric.batches.budget import saved_bytes
 
 PATIENCE_SECONDS = 30.0
 

@@ -31,11 +31,11 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from shadowmetric.app import serving
 from shadowmetric.app.compare.floors import untrained
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.searching.answers_page import page_of
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.preparation import prepare
 from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.errors import Mistake
 
 SIDE = 32  # pixels of a drawn photo
 SHAPES = {"sail": 3, "bowl": 24}  # corners

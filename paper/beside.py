@@ -4,15 +4,13 @@ A figure of ours is the mean over seeds ± their spread. Differences are Shadow'
 95 % interval of Student's t over the seeds: with three seeds it is wide, and that is the truth about three seeds.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from paper.quoted import quoted
 from paper.record import Record
+from shadowmetric.app.compare.seed_intervals import Difference, interval
 from shadowmetric.app.report.tables import Table
 
 WORDS = {
@@ -52,24 +50,7 @@ TITLES = {
 }
 PER_CENT = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "accuracy", "macro_f1", "map_at_r")
 DIGITS = {"silhouette": 3, "convergence_epoch": 1, "mean_variance": 4, "anchor_gradient": 3, "effective_rank": 1}
-LEVEL = 0.95
 NONE = "–"
-
-
-class Difference(NamedTuple):
-    """The mean of what seeds say, with its interval; the interval is None for fewer than two."""
-
-    mean: float
-    low: float | None
-    high: float | None
-    seeds: int
-
-    @property
-    def sign(self) -> int:
-        """Return 1 or -1 if the interval lies on one side of 0, else 0."""
-        if self.low is None or self.high is None:
-            return 0
-        return 1 if self.low > 0 else -1 if self.high < 0 else 0
 
 
 def difference(record: Record, figure: str, first: str = "shadow", second: str = "triplet") -> Difference | None:
@@ -77,15 +58,6 @@ def difference(record: Record, figure: str, first: str = "shadow", second: str =
     mine, theirs = record.values(first, figure), record.values(second, figure)
     found = [mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())]
     return interval(found) if found else None
-
-
-def interval(values: Sequence[float]) -> Difference:
-    """Return the mean with Student's interval."""
-    mean, count = float(np.mean(values)), len(values)
-    if count < 2:
-        return Difference(mean, None, None, count)
-    half = float(stats.t.ppf((1 + LEVEL) / 2, count - 1) * np.std(values, ddof=1) / math.sqrt(count))
-    return Difference(mean, mean - half, mean + half, count)
 
 
 def said(value: float, figure: str) -> str:

@@ -1,17 +1,19 @@
 """The studies by name, as `python -m paper` spells them."""
 
-from paper.studies import architectures
-from paper.studies import collapse
-from paper.studies import differences
-from paper.studies import fine_grained
-from paper.studies import geometry
-from paper.studies import geometry_picture
-from paper.studies import gradients
-from paper.studies import large_scale
-from paper.studies import medical
-from paper.studies import memory
-from paper.studies import standard
-from paper.studies import tsne
+from paper.studies import (
+    architectures,
+    collapse,
+    differences,
+    fine_grained,
+    geometry,
+    geometry_picture,
+    gradients,
+    large_scale,
+    medical,
+    memory,
+    standard,
+    tsne,
+)
 from paper.study import Study
 
 MEMORY = Study(

@@ -2,13 +2,15 @@
 
 import importlib.util
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from shadowmetric.app.cli.config import CONFIG_HELP
+from shadowmetric.app import cli
+from shadowmetric.app.cli.config import CONFIG_HELP, config_reader
 from shadowmetric.app.cli.train import RUNS
 from shadowmetric.errors import Interrupted, Mistake, Stopped
 
@@ -24,6 +26,7 @@ Examples:
     python -m paper standard --scale small --data-root data
     python -m paper fine-grained --only cub200 --weights tf_efficientnet_lite0.safetensors
     python -m paper standard --scale paper --jobs 1
+    python -m paper report runs/reproduce-small
 
 The same command goes on where it was stopped, and may run on several machines that see one --out.
 """
@@ -52,10 +55,25 @@ class ReproduceSettings:
     """Trainings at a time. Default: one a core, or one if there is a GPU."""
 
 
-app = App(name="reproduce", usage="Usage: python -m paper NAME [OPTIONS]", help_epilogue=EXAMPLES)
+def main(tokens: Sequence[str] | None = None) -> None:
+    """Do a study with these words, or those of the command line."""
+    cli.main(tokens, command_line)
 
 
-@app.default
+def command_line(config: Path | None = None, *, first_help: bool = False) -> App:
+    """Return the cyclopts application; config is a file of options."""
+    app = App(
+        name="python -m paper",
+        usage="Usage: python -m paper NAME [OPTIONS]",
+        help_epilogue=EXAMPLES,
+        suppress_keyboard_interrupt=False,
+        config=[] if config is None else [config_reader(config)],
+    )
+    app.default(reproduce)
+    app.command(report)
+    return app
+
+
 def reproduce(name: str, /, *, what: ReproduceSettings | None = None) -> None:
     """Do a table, figure or ablation of the paper again, and print ours beside the paper's.
 
@@ -66,11 +84,11 @@ def reproduce(name: str, /, *, what: ReproduceSettings | None = None) -> None:
     name
         Which; the names are below.
     """
-    from paper.screen import print_study
-    from shadowmetric.progress import Bar
     from paper.bed import SCALES, Where
     from paper.catalogue import STUDIES
+    from paper.screen import print_study
     from paper.study import run_study
+    from shadowmetric.progress import Bar
 
     what = what or ReproduceSettings()
     if name not in STUDIES:
@@ -95,7 +113,7 @@ def reproduce(name: str, /, *, what: ReproduceSettings | None = None) -> None:
                 study,
                 where,
                 command(name, what),
-                lambda share, names: bar(names, share),
+                bar,
                 only=what.only,
                 records=records,
             )
@@ -106,9 +124,39 @@ def reproduce(name: str, /, *, what: ReproduceSettings | None = None) -> None:
         raise Stopped(f"{len(failures)} part(s) failed: {', '.join(failures)}. The same command tries them again.")
 
 
+def report(
+    *folders: Path,
+    out: Given = None,
+    pictures: bool = True,
+) -> None:
+    """Draw what was done again on one page: tables beside the paper's, memory, and the runs with their curves.
+
+    Parameters
+    ----------
+    folders
+        Folders of reproductions, or of their records; runs and comparisons may stand beside them.
+    out
+        The page. Default: report.html in the first folder.
+    pictures
+        Show neighbours, t-SNE and confusion, which embeds the test split of one run of each loss.
+    """
+    from shadowmetric.app.cli.report import page_place, written
+    from shadowmetric.app.cli.screen import say, screen
+    from shadowmetric.progress import Bar
+
+    if not folders:
+        raise Mistake("no folder is named; write `python -m paper report FOLDER`, where FOLDER is that of --out.")
+    place = page_place(folders, out, pictures=pictures)
+    from paper.report import report_studies
+
+    with Bar() as bar:
+        size = report_studies(folders, place, pictures=pictures, tell=bar)
+    say(screen(), written(place, size))
+
+
 def command(name: str, what: ReproduceSettings, *, places: bool = False) -> str:
     """Return the command, without places of this machine unless asked, so that it can stand beside a figure."""
-    words = ["shadowmetric", "reproduce", name, "--scale", what.scale]
+    words = ["python", "-m", "paper", name, "--scale", what.scale]
     words += ["--only", *what.only] if what.only else []
     words += ["--weights", what.weights if places else Path(what.weights).name] if what.weights else []
     for option in ("data_root", "out", "records", "jobs") if places else ():

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from shadowmetric.app.compare.cells import Cell, run_cells
-from shadowmetric.runtime.files import write_whole
 from shadowmetric.app.training.runs.origin import cores
 from shadowmetric.app.training.runs.recipes import Recipe
 from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.runtime.files import write_whole
 
 EPOCHS = 5  # in which the images are passed, so that there are that many judgements
 SCRATCH_MIDDLE = Recipe(

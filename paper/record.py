@@ -18,11 +18,11 @@ import numpy as np
 from paper.bed import Bed
 from shadowmetric.app.compare.compare import FIGURES, rows_of
 from shadowmetric.app.compare.plan import Plan
-from shadowmetric.errors import Mistake
-from shadowmetric.runtime.files import without_nan, write_text
 from shadowmetric.app.training.runs.origin import origin
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import as_plain, with_recipe
+from shadowmetric.errors import Mistake
+from shadowmetric.runtime.files import without_nan, write_text
 
 KEPT = ("epoch", "loss", "recall_at_1", "map_at_r", "silhouette", "effective_rank", "active", "gradient")
 KEPT = (*KEPT, "anchor_gradient", "row_length", "mean_cosine", "dead", "batches", "seconds")

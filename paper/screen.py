@@ -5,8 +5,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table as Shown
 
-from shadowmetric.app.cli.screen import fits, new_table, say, screen, show
 from paper.study import Study, records_in
+from shadowmetric.app.cli.screen import fits, new_table, say, screen, show
 from shadowmetric.app.report.tables import Table, as_markdown
 from shadowmetric.runtime.files import write_text
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from filelock import FileLock
 
-from shadowmetric.app.data.dataset import DataMistake
 from paper.bed import Bed, Where
-from shadowmetric.app.compare.cells import Tell, made, run_cells
+from paper.record import Record, check_scale, read_record, record_at, write_found, write_record
+from shadowmetric.app.compare.cells import made, run_cells
 from shadowmetric.app.compare.compare import default_jobs, run_floors
 from shadowmetric.app.compare.plan import Plan
-from paper.record import Record, check_scale, read_record, record_at, write_found, write_record
 from shadowmetric.app.report.tables import Table
-from shadowmetric.errors import Interrupted
+from shadowmetric.errors import DataMistake, Interrupted
+from shadowmetric.progress import Report
 from shadowmetric.runtime.files import write_text
 
 Records = dict[str, Record]
@@ -32,7 +32,7 @@ class Study:
     title: str
     beds: tuple[Bed, ...] = ()
     tables: Callable[[Records], list[Table]] = lambda records: []
-    measure: Callable[[Where, Tell], dict[str, Any]] | None = None  # what is no training, after the trainings
+    measure: Callable[[Where, Report], dict[str, Any]] | None = None  # what is no training, after the trainings
     stale: Callable[[Where, dict[str, Any]], bool] | None = None  # whether what was measured holds no longer
     picture: Callable[[dict[str, Any]], str] | None = None  # an SVG of what was measured
     needs: tuple[str, ...] = ()  # packages that measuring imports, of the extra `report`
@@ -43,7 +43,7 @@ class Study:
 
 
 def run_study(
-    study: Study, where: Where, command: str, tell: Tell, *, only: Sequence[str] = (), records: Path | None = None
+    study: Study, where: Where, command: str, tell: Report, *, only: Sequence[str] = (), records: Path | None = None
 ) -> dict[str, str]:
     """Train and measure what is missing, and write the records; return why trainings failed, or had no data.
 
@@ -70,7 +70,7 @@ def run_study(
     return failures
 
 
-def measure(study: Study, where: Where, folder: Path, command: str, tell: Tell) -> None:
+def measure(study: Study, where: Where, folder: Path, command: str, tell: Report) -> None:
     """Measure what is no training and draw it, if that is missing or stale; another process that does is waited for."""
     if study.measure is None:
         return
@@ -83,7 +83,7 @@ def measure(study: Study, where: Where, folder: Path, command: str, tell: Tell) 
             write_text(folder / f"{study.name}.svg", study.picture(read_record(path).found))
 
 
-def without_data(plans: Sequence[Plan], tell: Tell) -> dict[str, str]:
+def without_data(plans: Sequence[Plan], tell: Report) -> dict[str, str]:
     """Score what needs no training; return which beds have no data and why, or refuse if none has."""
     absent = {}
     for plan in plans:

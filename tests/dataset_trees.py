@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shadowmetric.app.data.dataset import DataMistake, Dataset, Reader
+from shadowmetric.app.data.dataset import Dataset, Reader
+from shadowmetric.errors import DataMistake
 
 
 def picture(path: Path, mode: str = "RGB") -> None:

@@ -9,11 +9,11 @@ import pytest
 from PIL import Image
 
 from shadowmetric.app.cli import main
+from shadowmetric.app.serving.indexing.build import build_index
+from shadowmetric.app.serving.indexing.listing import list_pictures
 from shadowmetric.runtime.entries import About
 from shadowmetric.runtime.index_file import MAGIC, START, VERSION, Contents, write_index
 from shadowmetric.runtime.pictures import Shape
-from shadowmetric.app.serving.indexing.build import build_index
-from shadowmetric.app.serving.indexing.listing import list_pictures
 
 SHAPE = Shape(8, 8, 1)
 DIM = 6

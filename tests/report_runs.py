@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from paper.record import write_found
 from shadowmetric.app.compare import compare as comparing
 from shadowmetric.app.compare.compare import compare
 from shadowmetric.app.compare.plan import Plan
-from paper.record import write_found
 from shadowmetric.app.report.showcase.showcase import Choices
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.runs.settings import TrainSettings

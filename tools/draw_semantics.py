@@ -19,7 +19,7 @@ import torch
 import shadowmetric as sm
 from shadowmetric.mining.window import upper_end
 
-FOLDER = Path(__file__).parent / "pictures"
+FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 SQUARED_DISTANCES = [0.0, 0.20, 0.45, 0.10, 0.28, 0.35, 0.41, 0.58, 0.58, 0.85]  # of each row from row 0
 SIDES = [1, 1, -1, 1, -1, 1, -1, 1, -1, 1]  # above or below the anchor on the circle
 LABELS = [0, 0, 0, 1, 1, 2, 2, 3, 3, 4]

@@ -50,7 +50,8 @@ class Assembly:
         self.waiting: list[Path] = []
         for name in ("pictures", "assets"):
             shutil.copytree(DOCS / name, self.docs / name)
-        shutil.copyfile(DOCS / "listed_parameters.py", self.docs / "listed_parameters.py")
+        (folder / "tools").mkdir()
+        shutil.copyfile(ROOT / "tools" / "listed_parameters.py", folder / "tools" / "listed_parameters.py")
         for page in sorted(DOCS.glob("*.md")):
             self.placed[page] = page.name
             self.waiting.append(page)

@@ -13,8 +13,8 @@ from benchmarks.evaluation.plan import (
     skip_reason,
 )
 from benchmarks.losses.plan import check_sizes
-from shadowmetric.checks import check_choice
 from benchmarks.settings import File, Names, Sizes, check_timeout, csv_path
+from shadowmetric.checks import check_choice
 from shadowmetric.errors import Mistake
 
 ROWS = (60_000,)

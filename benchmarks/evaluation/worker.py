@@ -11,12 +11,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from shadowmetric.batches.meter import peak_extra_bytes
-from benchmarks.answer import Figures, answer, figures_or_reason
+from benchmarks.answer import answer
 from benchmarks.evaluation.contenders import CONTENDERS, PACKAGES
 from benchmarks.evaluation.plan import EvaluationJob
 from benchmarks.inputs import around_centres
 from benchmarks.measure import megabytes
+from shadowmetric.app.doctor.devices.figures import Figures, figures_or_reason
+from shadowmetric.batches.meter import peak_extra_bytes
 
 WARM_UP_ROWS = 256
 WARM_UP_CLASSES = 8

@@ -18,8 +18,8 @@ from benchmarks.losses.plan import (
     skip_reason,
     this_machine,
 )
-from shadowmetric.checks import check_choice
 from benchmarks.settings import File, Flag, Names, Sizes, check_timeout, csv_path
+from shadowmetric.checks import check_choice
 from shadowmetric.errors import Mistake
 
 

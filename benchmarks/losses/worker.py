@@ -10,12 +10,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from shadowmetric.batches.meter import peak_extra_bytes
-from benchmarks.answer import Figures, answer, figures_or_reason
-from benchmarks.losses.contenders import CONTENDERS, PACKAGES
+from benchmarks.answer import answer
 from benchmarks.inputs import around_centres
-from benchmarks.measure import kept_bytes, megabytes, step, times
+from benchmarks.losses.contenders import CONTENDERS, PACKAGES
 from benchmarks.losses.plan import Job
+from benchmarks.measure import kept_bytes, megabytes, step, times
+from shadowmetric.app.doctor.devices.figures import Figures, figures_or_reason
+from shadowmetric.batches.meter import peak_extra_bytes
 
 WARM_UP_ROWS = 32
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from cyclopts import Parameter
 
-from benchmarks.memory.contract import DTYPES, MEMORY, SUBJECTS, MemoryJob, skip_reason
 from benchmarks.losses.plan import check_sizes
+from benchmarks.memory.contract import DTYPES, MEMORY, SUBJECTS, MemoryJob, skip_reason
 from benchmarks.run import Row
-from shadowmetric.checks import check_choice
 from benchmarks.settings import File, Names, Sizes, check_timeout, csv_path
+from shadowmetric.checks import check_choice
 from shadowmetric.errors import Mistake
 
 BATCHES = (256, 2048)

@@ -19,11 +19,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shadowmetric import mining
-from shadowmetric.batches.meter import peak_extra_bytes
-from benchmarks.answer import Figures, answer, figures_or_reason
+from benchmarks.answer import answer
 from benchmarks.memory.live_bytes import counted
 from benchmarks.run import kind
+from shadowmetric import mining
+from shadowmetric.app.doctor.devices.figures import Figures, figures_or_reason
+from shadowmetric.batches.meter import peak_extra_bytes
 from shadowmetric.losses.catalogue import CONTROLS, LOSSES, build_loss
 from shadowmetric.losses.proxies import ProxyLoss
 from shadowmetric.losses.shadow import ShadowLoss

@@ -9,16 +9,17 @@ from typing import TextIO
 
 from cyclopts import Parameter
 
-from benchmarks.paths.compile_times import COMPILED, measure_compile
-from shadowmetric.app.doctor.devices.loss_steps import Case, cases
-from shadowmetric.app.doctor.devices.contenders import contender_names
-from benchmarks.paths.paths import COLUMNS, measure_case, use_threads
 from benchmarks.losses.plan import check_sizes
+from benchmarks.paths.compile_times import COMPILED, measure_compile
+from benchmarks.paths.paths import COLUMNS, measure_case
 from benchmarks.run import Row
-from shadowmetric.checks import check_choice
 from benchmarks.settings import File, Flag, Names, Sizes, opened
-from shadowmetric.losses.catalogue import CONTROLS, LOSSES
+from shadowmetric.app.doctor.devices.contenders import contender_names
+from shadowmetric.app.doctor.devices.loss_steps import Case, cases
+from shadowmetric.app.doctor.devices.times import use_threads
+from shadowmetric.checks import check_choice
 from shadowmetric.errors import Mistake
+from shadowmetric.losses.catalogue import CONTROLS, LOSSES
 
 SIZES = (32, 64, 128, 256, 512, 1024, 4096, 16384)
 NAMES = tuple(name for name in LOSSES if name not in CONTROLS)

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.answer import figures_or_reason
-from shadowmetric.app.doctor.devices.loss_steps import Case
 from benchmarks.measure import step
-from shadowmetric.app.doctor.devices.contenders import Contender, Program
 from benchmarks.paths.paths import Best, run_round
 from benchmarks.run import Row
+from shadowmetric.app.doctor.devices.contenders import Contender, Program
+from shadowmetric.app.doctor.devices.figures import figures_or_reason
+from shadowmetric.app.doctor.devices.loss_steps import Case
 
 COMPILED = (("shadow", "semi_hard"), ("multi_similarity", ""))
 COLUMNS = ("loss", "miner", "batch", "cold_seconds", "warm_us", "eager_us", "reason")

@@ -14,16 +14,15 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from benchmarks.answer import figures_or_reason
-from shadowmetric.app.doctor.devices.counts import Counts, HostRead
-from shadowmetric.app.doctor.devices.loss_steps import Case, split_weights
 from benchmarks.measure import step
-from shadowmetric.app.doctor.devices.contenders import PEERS, Contender, Program, contenders
-from shadowmetric.app.doctor.devices.pretended_device import count_step
 from benchmarks.run import PLACE_COLUMNS, Row, place
+from shadowmetric.app.doctor.devices.contenders import PEERS, Contender, Program, contenders
+from shadowmetric.app.doctor.devices.counts import Counts, HostRead
+from shadowmetric.app.doctor.devices.figures import figures_or_reason
+from shadowmetric.app.doctor.devices.loss_steps import Case, split_weights
+from shadowmetric.app.doctor.devices.pretended_device import count_step
 
 FIGURES = ("kernels", "waits", "largest_bytes", "forward_us", "backward_us", "total_us", "ratio", "reason")
 COLUMNS = ("loss", "miner", "batch", "dim", "per_class", "contender", *FIGURES, *PLACE_COLUMNS)
@@ -127,14 +126,3 @@ def pause_collector() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-@contextmanager
-def use_threads(count: int) -> Iterator[None]:
-    """Let torch use so many threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -1,4 +1,4 @@
-"""`python -m benchmarks scale`: what a training step costs on one and on many ranks, computed, and here also measured."""
+"""`python -m benchmarks scale`: what a training step costs on many ranks, computed, and here also measured."""
 
 import csv
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""The measured side of `benchmarks/scale/costs.py`: gloo ranks on this machine, calibrated part by part, then run as a whole.
+"""The measured side of `costs.py`: gloo ranks on this machine, calibrated part by part, then run as a whole.
 
 Processes are started once; the same ones form groups of 3, 2 and 1 ranks, one thread each. Parts and whole are timed
 apart, so that a prediction is a sum of parts that never saw a whole step:
@@ -30,13 +30,13 @@ from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.scale.costs import NUMBER, Machine, Network, Step, backward_flops, product_flops
+from benchmarks.scale.rank_counters import cores_here, counted, fastest, loopback_bytes, middle_peak
+from shadowmetric.app.models import Embedder, build_embedder
 from shadowmetric.batches import GatheredLoss
 from shadowmetric.batches.budget import probe_embedder
 from shadowmetric.batches.cached import cached_step
-from benchmarks.scale.rank_counters import cores_here, counted, fastest, loopback_bytes, middle_peak
-from benchmarks.scale.costs import NUMBER, Machine, Network, Step, backward_flops, product_flops
 from shadowmetric.losses import ShadowLoss
-from shadowmetric.app.models import Embedder, build_embedder
 from shadowmetric.ops.ranks import ranks_here, share
 
 BACKBONE, PIXELS = "small_cnn", 28

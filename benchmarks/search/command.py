@@ -38,12 +38,12 @@ def search(
     out
         A CSV file to write, too.
     """
+    from benchmarks.search.speed import measure_search
     from shadowmetric.app.cli.screen import new_table, say, screen
     from shadowmetric.app.cli.screen import show as show_tables
-    from shadowmetric.progress import Bar
-    from benchmarks.search.speed import measure_search
-    from shadowmetric.runtime.files import write_text
     from shadowmetric.app.training.runs.origin import origin
+    from shadowmetric.progress import Bar
+    from shadowmetric.runtime.files import write_text
 
     for name, value in (("--rows", rows), ("--dim", dim), ("--classes", classes), ("--queries", queries)):
         if value < 2:

@@ -18,17 +18,17 @@ from typing import Any
 
 import numpy as np
 
+from shadowmetric.app.serving.galleries import approximate
+from shadowmetric.app.serving.galleries.file_gallery import FileGallery
+from shadowmetric.progress import Report
 from shadowmetric.runtime.entries import About
 from shadowmetric.runtime.index_file import Contents, write_index
 from shadowmetric.runtime.pictures import Shape
-from shadowmetric.app.serving.galleries import approximate
-from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 
 K = 10
 TOGETHER = 100  # queries at once
 NOISE = 1.0  # length of what is added to a class's direction
 Search = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
-Tell = Callable[[str, float], None]
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Contender:
 
 
 def measure_search(
-    rows: int, dim: int, classes: int, queries: int, kinds: Sequence[str], tell: Tell | None = None
+    rows: int, dim: int, classes: int, queries: int, kinds: Sequence[str], tell: Report | None = None
 ) -> list[Contender]:
     """Return every contender with its times."""
     say = tell or (lambda *_: None)

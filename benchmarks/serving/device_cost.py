@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from shadowmetric.runtime.bundle import INDEX, MODEL
-from shadowmetric.errors import Mistake, Stopped
 from shadowmetric.app.serving.exporting.bundle import REQUIREMENTS
+from shadowmetric.errors import Mistake, Stopped
+from shadowmetric.runtime.bundle import INDEX, MODEL
 from shadowmetric.runtime.files import write_rows
 
 CALLS = 5

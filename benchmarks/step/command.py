@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from cyclopts import Parameter
 
 from benchmarks.losses.plan import check_sizes
-from benchmarks.step.steps import STEPS, StepJob
 from benchmarks.settings import File, Sizes, check_timeout, csv_path
+from benchmarks.step.steps import STEPS, StepJob
 from shadowmetric.errors import Mistake
 
 

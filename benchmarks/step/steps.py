@@ -19,13 +19,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.batches.cached import cached_backward
-from shadowmetric.batches.meter import peak_extra_bytes
-from benchmarks.answer import Figures, answer, figures_or_reason
+from benchmarks.answer import answer
 from benchmarks.measure import megabytes
 from benchmarks.run import kind
-from shadowmetric.losses import ShadowLoss
+from shadowmetric.app.doctor.devices.figures import Figures, figures_or_reason
 from shadowmetric.app.models import Embedder, build_embedder
+from shadowmetric.batches.cached import cached_backward
+from shadowmetric.batches.meter import peak_extra_bytes
+from shadowmetric.losses import ShadowLoss
 
 COLUMNS = ("contender", "backbone", "size", "batch", "micro_batch", "dim", "repeats")
 FIGURES = ("peak_extra_mb", "seconds", "images_per_second", "loss", "gradient", "version", "reason")

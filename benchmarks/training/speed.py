@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from shadowmetric.app.data.images import ArrayImages
-from shadowmetric.errors import Interrupted
 from shadowmetric.app.training.interrupt import Stop
 from shadowmetric.app.training.loop import train_epoch
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings
 from shadowmetric.app.training.setup import Training, set_up
 from shadowmetric.app.training.show import Moment, Screen, Show
+from shadowmetric.errors import Interrupted
 
 CLASSES, PER_CLASS_IMAGES = 20, 64
 

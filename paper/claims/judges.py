@@ -42,7 +42,7 @@ def proved(verdict: str, evidence: str, command: str = IDENTITIES) -> Judge:
     return lambda records: Verdict(verdict, evidence, command)
 
 
-def missing(what: str = "No finished trainings in `results/`.") -> Verdict:
+def missing(what: str = "No finished trainings in `paper/records/`.") -> Verdict:
     """Return the verdict where nothing was measured."""
     return Verdict(UNTESTABLE, what, "")
 

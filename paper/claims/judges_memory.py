@@ -15,7 +15,7 @@ def memory_of_loss(records: Records) -> Verdict:
     """Judge O(S) against O(S D)."""
     kept = kept_bytes(records)
     if not kept:
-        return missing("No measurement in `results/`.")
+        return missing("No measurement in `paper/records/`.")
     printed, ours = ({dim: kept[loss, dim] for dim in (64, 4096)} for loss in ("shadow_rows", "shadow"))
     same = ours[64] == ours[4096]
     return Verdict(
@@ -30,7 +30,7 @@ def only_shadow(records: Records) -> Verdict:
     """Judge whether other triplet losses cannot have it."""
     kept = kept_bytes(records)
     if not kept:
-        return missing("No measurement in `results/`.")
+        return missing("No measurement in `paper/records/`.")
     return Verdict(
         FAILS if kept["triplet", 64] == kept["triplet", 4096] else HOLDS,
         f"The squared Triplet, computed the same way, keeps {kept['triplet', 64]:,} bytes at D = 64 and "
@@ -48,7 +48,7 @@ def peak(dim: int, stated: str) -> Judge:
         found = records["memory"].found if "memory" in records else {}
         peaks = {one["loss"]: one["bytes"] for one in found.get("step_peak", []) if one["dim"] == dim}
         if not all(peaks.get(loss) and None not in peaks[loss] for loss in ("shadow", "triplet")):
-            return missing("No measurement in `results/`.")
+            return missing("No measurement in `paper/records/`.")
         means = {loss: float(np.mean(values)) / 1e6 for loss, values in peaks.items() if None not in values}
         words = ", ".join(f"{loss.replace('_rows', ' on gathered rows')} {means[loss]:,.0f}" for loss in means)
         most = max(size for (_, width), size in kept_bytes(records).items() if width == dim)

@@ -35,10 +35,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shadowmetric.app.compare.cells import Tell
 from paper.studies.geometry_picture import picture as picture
 from shadowmetric.app.report.tables import Table
 from shadowmetric.losses import ShadowLoss, TripletLoss
+from shadowmetric.progress import Report
 
 RATE = 0.15
 MARGIN = 0.2
@@ -55,14 +55,14 @@ STATES = {
 }
 
 
-def measure(scale: str, tell: Tell | None = None) -> dict[str, Any]:
+def measure(scale: str, tell: Report | None = None) -> dict[str, Any]:
     """Take the steps; return every coordinate, measure and gradient as plain JSON."""
     free = torch.tensor(ROWS, dtype=torch.float64)
     found = {"study": "geometry", "scale": scale, "rate": RATE, "margin": MARGIN}
     found |= {"free": steps_from(free, normalize=False)}
     found |= {"unit": steps_from(torch.nn.functional.normalize(free), normalize=True)}
     if tell is not None:
-        tell(1.0, "one triplet, two losses")
+        tell("one triplet, two losses", 1.0)
     return found
 
 

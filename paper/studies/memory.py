@@ -42,15 +42,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.batches.budget import kept_bytes
-from shadowmetric.batches.meter import give_back_at_once, peak_extra_bytes
-from shadowmetric.app.compare.cells import Tell, cores
 from paper.studies.memory_tables import NAMES
 from paper.studies.memory_tables import tables as tables
+from shadowmetric.app.compare.cells import cores
+from shadowmetric.app.models import build_embedder
+from shadowmetric.batches.budget import kept_bytes
+from shadowmetric.batches.meter import give_back_at_once, peak_extra_bytes
 from shadowmetric.losses.catalogue import PAPER_LOSSES, build_loss
 from shadowmetric.losses.shadow import shadow_loss_rows
 from shadowmetric.mining import HardMiner
-from shadowmetric.app.models import build_embedder
+from shadowmetric.progress import Report, silent
 
 CLASSES = 98  # of SoftTriple's centres: those of CARS196's training half
 MARGIN = 0.2
@@ -117,13 +118,13 @@ def loss_of(name: str, dim: int) -> nn.Module:
     return build_loss(name, margin=MARGIN, miner="hard", classes=CLASSES, dim=dim)
 
 
-def measure(scale: str, tell: Tell | None = None) -> dict[str, Any]:
+def measure(scale: str, tell: Report | None = None) -> dict[str, Any]:
     """Count what is kept, then measure the steps; return all of it as plain JSON."""
     chosen, device = SCALES[scale], found_device()
-    say: Tell = tell or (lambda share, what: None)
+    say: Report = tell or silent
     steps: dict[tuple[str, int], list[int | None]] = {}
     with fresh_processes() as pool:
-        say(0.0, f"{chosen.backbone} alone")
+        say(f"{chosen.backbone} alone", 0.0)
         embedder = list(pool.map(embedder_figures, [chosen] * len(chosen.dims), chosen.dims))
         for loss, dim, peak in step_peaks(chosen, pool, say):
             steps.setdefault((loss, dim), []).append(peak)
@@ -170,12 +171,12 @@ def kept_by(name: str, dim: int, labels: Tensor) -> dict[str, Any]:
     return {"loss": name, "dim": dim, "bytes": sum(kept_bytes(loss, random_rows(len(labels), dim).requires_grad_()))}
 
 
-def step_peaks(scale: Scale, pool: ProcessPoolExecutor, say: Tell) -> Iterator[tuple[str, int, int | None]]:
+def step_peaks(scale: Scale, pool: ProcessPoolExecutor, say: Report) -> Iterator[tuple[str, int, int | None]]:
     """Yield the loss, the dimension and the peak of each step."""
     steps = [(loss, dim) for _ in range(scale.repeats) for dim in scale.dims for loss in scale.losses]
     peaks = pool.map(step_peak, [scale] * len(steps), *zip(*steps, strict=True))
     for done, ((loss, dim), peak) in enumerate(zip(steps, peaks, strict=True)):
-        say((done + 1) / len(steps), f"{loss}, D = {dim}")
+        say(f"{loss}, D = {dim}", (done + 1) / len(steps))
         yield loss, dim, peak
 
 

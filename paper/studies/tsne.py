@@ -17,11 +17,11 @@ from typing import Any
 
 from paper.bed import Where
 from paper.beside import beside_paper
-from shadowmetric.app.compare.cells import Tell
-from shadowmetric.app.report.showcase.showcase import Choices, showcase_of
 from paper.studies.standard import CIFAR10
 from paper.study import Study
+from shadowmetric.app.report.showcase.showcase import Choices, showcase_of
 from shadowmetric.errors import Stopped
+from shadowmetric.progress import Report
 
 POINTS = 800
 SHOWN = {"triplet": "Triplet", "shadow": "Shadow"}
@@ -29,7 +29,7 @@ SIDE, GAP, TOP, RADIUS = 380, 20, 64, 2.2  # pixels
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#222255", "#e08030", "#117733")
 
 
-def measure(where: Where, tell: Tell) -> dict[str, Any]:
+def measure(where: Where, tell: Report) -> dict[str, Any]:
     """Return the planes of the first seed's runs: the same pictures under both losses."""
     plan = CIFAR10.plan(where)
     planes: dict[str, Any] = {}
@@ -39,7 +39,7 @@ def measure(where: Where, tell: Tell) -> dict[str, Any]:
         shown = showcase_of(
             run,
             Choices(points=POINTS, queries=1),
-            tell=lambda stage, share, number=number, loss=loss: tell((number + share) / 2, f"{loss}: {stage}"),
+            tell=lambda stage, share, number=number, loss=loss: tell(f"{loss}: {stage}", (number + share) / 2),
         )
         if shown.points is None:
             raise Stopped(

@@ -1,23 +1,37 @@
-"""How far an evaluation has come: one bar over all its stages, with an estimate of what remains.
+"""How long work says how far it has come: it calls a `Report` with the stage and the share of the whole that is done.
 
-Stages take very different times, so the bar counts their expected cost, in numbers multiplied or compared.
-It appears on standard error after two seconds, if that is a terminal.
+Stages take very different times, so `Stages` counts their expected cost, in numbers multiplied or compared. `Bar` is
+the Report that people look at: one line over all stages on standard error, if that is a terminal, with an estimate of
+what remains. It appears after two seconds and leaves nothing behind.
 """
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
-
-from shadowmetric.ops.similarity_blocks import Progress
+from typing import Protocol, runtime_checkable
 
 PATIENCE = 2.0  # seconds without a bar
-LONG_MEMORY = 24 * 3600  # seconds of history for the speed of the bar: all of it
+REDRAWN = 0.1  # seconds between two drawings
+WIDTH = 40  # letters of the bar itself
+Progress = Callable[[float], None]  # of one stage: told the share of it that is done, after each block
 
-Report = Callable[[str, float], None]  # told the stage, and the share of the whole that is done
+
+@runtime_checkable
+class Report(Protocol):
+    """Hears how far work has come."""
+
+    def __call__(self, stage: str, share: float, /) -> object:
+        """Take the stage, and the share of the whole that is done."""
+        ...
+
+
+def silent(stage: str, share: float) -> None:
+    """Tell nobody."""
 
 
 class Stages:
-    """The stages of one evaluation and what each is expected to cost."""
+    """The stages of one piece of work and what each is expected to cost."""
 
     def __init__(self, costs: Mapping[str, float], report: Report | None):
         self.costs = costs
@@ -39,37 +53,50 @@ class Stages:
 
 
 class Bar:
-    """A bar of rich on standard error. Use as a context manager and call as a Report."""
+    """A bar on standard error. Use as a context manager and call as a Report."""
 
     def __init__(self, patience: float = PATIENCE):
-        self.wait = time.monotonic() + patience
-        self.progress = None
+        self.begun = time.monotonic()
+        self.next = self.begun + patience
+        self.drawn = False
 
     def __enter__(self) -> "Bar":
         return self
 
     def __call__(self, stage: str, share: float) -> None:
         """Show the stage and the share of the whole that is done."""
-        if self.progress is None and sys.stderr.isatty() and time.monotonic() > self.wait:
-            self._show()
-        if self.progress is not None:
-            self.progress.update(self.task, description=stage, completed=share)
+        now = time.monotonic()
+        if now > self.next and sys.stderr.isatty():
+            self.next, self.drawn = now + REDRAWN, True
+            sys.stderr.write("\r" + self._line(stage, share, now - self.begun) + "\x1b[K")
+            sys.stderr.flush()
 
     def __exit__(self, *error: object) -> None:
-        if self.progress is not None:
-            self.progress.stop()
+        if self.drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
-    def _show(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    def _line(self, stage: str, share: float, seconds: float) -> str:
+        """Return the line, as wide as the terminal at most."""
+        full = round(WIDTH * share)
+        left = "-:--:--" if share <= 0 else clock(seconds * (1 - share) / share)
+        words = f"{'━' * full}{'─' * (WIDTH - full)} {100 * share:3.0f}% {left} left"
+        words = "".join(c if can_be_written(c) else "-" for c in words)
+        room = shutil.get_terminal_size().columns - 1
+        plain = "".join(c if c.isprintable() else "?" for c in stage)
+        return f"{plain[: max(0, room - len(words) - 1)]} {words}"[:room]
 
-        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        self.progress = Progress(
-            *columns,
-            TextColumn("left"),
-            console=Console(stderr=True),
-            transient=True,
-            speed_estimate_period=LONG_MEMORY,
-        )
-        self.task = self.progress.add_task("", total=1.0)
-        self.progress.start()
+
+def clock(seconds: float) -> str:
+    """Return a time as hours, minutes and seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+def can_be_written(letter: str) -> bool:
+    """Return whether standard error has a letter."""
+    try:
+        letter.encode(sys.stderr.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -6,18 +6,17 @@ import json
 import pytest
 from made_records import like_the_paper, made_record
 
-from shadowmetric.app.cli import main
-from paper.command import ReproduceSettings, command
-from paper.screen import print_study
 from paper import study as studying
 from paper.catalogue import STUDIES
+from paper.command import ReproduceSettings, command, main
+from paper.screen import print_study
 from shadowmetric.errors import Interrupted
 
 
 def said(capsys, *words):
     """Run the command; return its exit code and what it printed."""
     with pytest.raises(SystemExit) as end:
-        main(["reproduce", *words])
+        main(words)
     out = capsys.readouterr()
     return end.value.code or 0, out.out + out.err
 

@@ -11,19 +11,18 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from shadowmetric.app.data.dataset import DataMistake
 from paper import study as studying
-from paper.studies import tsne
 from paper.bed import SCALES, Where
 from paper.catalogue import STUDIES
 from paper.claims.claims import CLAIMS
-from paper.studies.differences import WAYS
-from shadowmetric.app.compare.plan import read_plan
 from paper.record import read_record, write_record
+from paper.studies import tsne
+from paper.studies.differences import WAYS
 from paper.study import records_in, run_study
-from shadowmetric.errors import Interrupted, Mistake, Stopped
+from shadowmetric.app.compare.plan import read_plan
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.runs.settings import check_settings, with_recipe
+from shadowmetric.errors import DataMistake, Interrupted, Mistake, Stopped
 
 STUDY, BED = STUDIES["differences"], WAYS["free rows"]
 COMMAND = "python -m paper differences --scale smoke"

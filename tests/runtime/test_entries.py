@@ -7,8 +7,8 @@ import json
 import pytest
 from picture_folders import HOSTILE, SHAPE
 
-from shadowmetric.runtime.entries import About, about_from, key_of
 from shadowmetric.errors import Mistake
+from shadowmetric.runtime.entries import About, about_from, key_of
 
 ABOUT = About(4, "abc", SHAPE, ("../run", "/runs/run"), "/photos \udcff", {"loss": "shadow", "margin": "0.2"})
 

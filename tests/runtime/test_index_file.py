@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from picture_folders import HOSTILE, SHAPE, contents_of, small_index, taken_apart, unit
 
+from shadowmetric.errors import Mistake
 from shadowmetric.runtime import files
 from shadowmetric.runtime.entries import About, Entry, key_of
 from shadowmetric.runtime.index_file import ALIGNED, START, read_index, write_index
-from shadowmetric.errors import Mistake
 
 ABOUT = About(4, "abc", SHAPE, ("../run", "/run"), "/photos", {"loss": "shadow"})
 

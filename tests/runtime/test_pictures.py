@@ -10,7 +10,8 @@ import pytest
 from picture_folders import pixels, write_picture
 from PIL import Image
 
-from shadowmetric.runtime.pictures import MOST_PIXELS, BrokenImage, Shape, open_picture
+from shadowmetric.errors import BrokenImage
+from shadowmetric.runtime.pictures import MOST_PIXELS, Shape, open_picture
 
 COLOURS = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
 

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from shadowmetric.app.serving.galleries.file_gallery import FileGallery
+from shadowmetric.app.serving.verification.verifying import cosine_of
 from shadowmetric.runtime import runner
 from shadowmetric.runtime.index_file import read_index
 from shadowmetric.runtime.model import OnnxModel
 from shadowmetric.runtime.pictures import open_picture
 from shadowmetric.runtime.threshold import calibration_from
-from shadowmetric.app.serving.galleries.file_gallery import FileGallery
-from shadowmetric.app.serving.verification.verifying import cosine_of
 
 pytest_plugins = ["exported_fixtures"]
 WANTED = ("onnxruntime", "numpy", "pillow")

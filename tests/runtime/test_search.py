@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.runtime import search as searching
 from shadowmetric.runtime.entries import About
-from shadowmetric.runtime.index_file import Contents, read_index, write_index
 from shadowmetric.runtime.errors import Mistake
+from shadowmetric.runtime.index_file import Contents, read_index, write_index
 from shadowmetric.runtime.pictures import Shape
 from shadowmetric.runtime.search import nearest
-from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 
 CLASSES = ("ape", "bee", "cat")
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shadowmetric.runtime.threshold import Calibration, calibration_from
 from shadowmetric.errors import Mistake
+from shadowmetric.runtime.threshold import Calibration, calibration_from
 
 TABLE = Calibration(
     "abc",

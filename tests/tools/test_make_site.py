@@ -17,7 +17,7 @@ from browser_pages import OpenedPage, comes, needs_chromium
 import shadowmetric
 from tools.pages.memory_page import loss_of, sizes_of
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def module_of(file: str):
@@ -99,7 +99,8 @@ def test_files_of_the_repository_are_pages_of_the_site(site):
     assert 'href="files/src/shadowmetric/ops/memory.py.html"' in text
     code = (site / "files/src/shadowmetric/ops/memory.py.html").read_text(encoding="utf-8")
     assert "Bytes as a formula" in code
-    assert (site / "files/paper/records/small/memory.json").read_bytes() == (ROOT / "paper/records/small/memory.json").read_bytes()
+    record = "paper/records/small/memory.json"
+    assert (site / "files" / record).read_bytes() == (ROOT / record).read_bytes()
 
 
 def test_the_api_page_has_every_public_name(site):

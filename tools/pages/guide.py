@@ -1,4 +1,4 @@
-"""The tables of docs/choosing.md, which loss, miner, margin and batch: all from results/, none typed by hand.
+"""The tables of docs/choosing.md, which loss, miner, margin and batch: all from records, none typed by hand.
 
     make results        (python -m tools.pages.results)
 
@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from paper.beside import NONE, WORDS, caption, difference, measured, said_difference
-from paper.studies.differences import WAYS
 from paper.record import Record
+from paper.studies.differences import WAYS
 from shadowmetric.app.report.tables import Table
 from shadowmetric.runtime.files import read_rows
+from tools.pages.record_files import record_file
 
 MIDDLE = "as it is"
 CONTENDERS = {"plain": "plain", "cached": "`cached_backward`", "pml": "plain, pytorch-metric-learning's loss"}
@@ -40,28 +41,28 @@ SWEEPS = {
 CHANGES = {"miner=batch_hard": "batch-hard mining", "freeze_batch_norm=False": "batch normalisation not frozen"}
 
 
-def guide_tables(results: Path, records: dict[str, Record]) -> list[Table]:
-    """Return every table of the page, in its order; results: the folder, records: what paper/records/small holds."""
+def guide_tables(root: Path, records: dict[str, Record]) -> list[Table]:
+    """Return every table of the page, in its order; root: the clone, records: what paper/records/small holds."""
     return [
-        losses_table(read_rows(results / "fashion-mnist.csv"), read_rows(results / "fashion-mnist-classes.csv")),
+        losses_table(read_rows(record_file(root, "fashion-mnist.csv")), read_rows(record_file(root, "fashion-mnist-classes.csv"))),
         photographs_table(records["cub200"]),
         miners_table(records),
         recipe_table(
             "Batch, rate, miner: from scratch",
             "recipe-scratch.csv",
-            read_rows(results / "recipe-scratch.csv"),
+            read_rows(record_file(root, "recipe-scratch.csv")),
             "Fashion-MNIST, small_cnn, 60,000 images seen. The middle: AdamW, rate 0.002, batch 64 with 4 per class, "
             "no augmentation, semi-hard mining",
         ),
         recipe_table(
             "Batch, rate, batch normalisation: from pretrained weights",
             "recipe-pretrained.csv",
-            read_rows(results / "recipe-pretrained.csv"),
+            read_rows(record_file(root, "recipe-pretrained.csv")),
             "CUB-200 at 64 pixels, EfficientNet-Lite0, 4,000 images seen. The middle: AdamW, rate 0.0001, head 0.001, "
             "batch 64 with 4 per class, random crops, batch normalisation frozen",
         ),
-        step_table(read_rows(results / "step.csv")),
-        peers_table(read_rows(results / "bench-peers.csv")),
+        step_table(read_rows(record_file(root, "step.csv"))),
+        peers_table(read_rows(record_file(root, "bench-peers.csv"))),
     ]
 
 
@@ -160,7 +161,7 @@ def recipe_table(title: str, name: str, rows: Sequence[dict[str, str]], middle: 
     )
     words = (
         f"*measured*: `python -m paper.recipe_sweep {SWEEPS[name]}`, Shadow, one seed, {middle}. "
-        f"Rows: [{name}](../results/{name})."
+        f"Rows: [{name}](../paper/records/{name})."
     )
     return Table(title, words, ("one change", "validation Recall@1, per cent", "points"), cells, ("",) * len(cells))
 
@@ -187,9 +188,9 @@ def step_table(rows: Sequence[dict[str, str]]) -> Table:
         for row in rows
     )
     words = (
-        "*measured*: `python -m benchmarks step`, and `python -m benchmarks step --size 224 --plain 32 --cached 128 --peer "
-        "32`; resnet18, memory above the idle process, two cores; the last row, the largest power of two that fits 24 "
-        "GiB, is of another machine. Rows: [step.csv](../benchmarks/records/step.csv)."
+        "*measured*: `python -m benchmarks step`, and `python -m benchmarks step --size 224 --plain 32 --cached 128 "
+        "--peer 32`; resnet18, memory above the idle process, two cores; the last row, the largest power of two "
+        "that fits 24 GiB, is of another machine. Rows: [step.csv](../benchmarks/records/step.csv)."
     )
     headings = ("batch", "pixels", "step", "memory", "images a second")
     return Table("Memory of a step", words, headings, cells, ("",) * len(cells))

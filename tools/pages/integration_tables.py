@@ -1,10 +1,10 @@
 """Tables of trainings in other libraries, of two towers, and of a newcomer's first steps.
 
-Functions of rows in results/; `measured_tables.py` says which page has which. Memory: the rows, some kilobytes.
+Functions of rows of records; `measured_tables.py` says which page has which. Memory: the rows, some kilobytes.
 """
 
-from tools.pages.guide import over_seeds
 from shadowmetric.app.report.tables import Table, plain_table
+from tools.pages.guide import over_seeds
 
 Rows = list[dict[str, str]]
 TOWER_LOSSES = {

@@ -2,7 +2,7 @@
 
     make results        (python -m tools.pages.results)
 
-Each is a function of files in results/, which its caption names with the command that made them. Where a size was
+Each is a function of records, which its caption names with the command that made them. Where a size was
 measured in several files, the table gives the range, and ratios are taken within a file, which is one run.
 
 Shares are in per cent, mean ± spread of the seeds. Memory: the rows, some kilobytes.
@@ -12,6 +12,9 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from shadowmetric.app.report.tables import Table, plain_table
+from shadowmetric.runtime.files import read_rows
+from tools.pages.record_files import record_file
 from tools.pages.guide import losses_table, peers_table, step_table
 from tools.pages.integration_tables import (
     compared_table,
@@ -22,8 +25,6 @@ from tools.pages.integration_tables import (
     trainers_table,
 )
 from tools.pages.serving_tables import device_table, load_table, parity_table, search_table
-from shadowmetric.app.report.tables import Table, plain_table
-from shadowmetric.runtime.files import read_rows
 
 Rows = list[dict[str, str]]
 NONE = ""
@@ -33,11 +34,11 @@ PEERS = {"pml": "pytorch-metric-learning 2.9", "st": "sentence-transformers 6.2"
 FIGURES = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "silhouette")
 
 
-def measured_tables(results: Path) -> dict[str, dict[str, Table]]:
-    """Return the tables of each page, by their marks; results: the folder."""
+def measured_tables(root: Path) -> dict[str, dict[str, Table]]:
+    """Return the tables of each page, by their marks; root: the clone."""
 
     def rows(name: str) -> Rows:
-        return read_rows(results / name)
+        return read_rows(record_file(root, name))
 
     trainers = rows("trainers.csv")
     return {
@@ -62,7 +63,7 @@ def measured_tables(results: Path) -> dict[str, dict[str, Table]]:
         "docs/two-towers.md": {"towers": towers_table(rows("two-towers.csv"))},
         "docs/first-steps.md": {"steps": first_steps_table(rows("first-steps.csv"))},
         "docs/serving.md": {
-            "parity": parity_table(json.loads((results / "export.json").read_text(encoding="utf-8"))),
+            "parity": parity_table(json.loads(record_file(root, "export.json").read_text(encoding="utf-8"))),
             "device": device_table(rows("device.csv")),
             "search": search_table(rows("search.csv")),
             "load": load_table(rows("load.csv")),
@@ -128,14 +129,16 @@ def beside_table(files: Sequence[Rows]) -> Table:
         for batch, dim in SIZES
     ]
     caption = (
-        "*measured*: `python -m benchmarks losses --batch 4096 --dim 128` ([rows](benchmarks/records/bench-peers.csv)), "
-        "`python -m benchmarks losses --batch 256 512 1024 2048 4096 8192 16384 --dim 128 --contender ours pml st algorithm-1 "
-        "--repeats 3` ([rows](benchmarks/records/bench-sizes.csv)), "
+        "*measured*: `python -m benchmarks losses --batch 4096 --dim 128` "
+        "([rows](benchmarks/records/bench-peers.csv)), "
+        "`python -m benchmarks losses --batch 256 512 1024 2048 4096 8192 16384 --dim 128 "
+        "--contender ours pml st algorithm-1 --repeats 3` ([rows](benchmarks/records/bench-sizes.csv)), "
         "`python -m benchmarks losses --batch 8192 --dim 128 512 2048 --contender bare-product ours --repeats 9` "
         "([rows](benchmarks/records/bench-product.csv)) and "
         "`python -m benchmarks losses --batch 65536 --dim 128 --contender ours --repeats 1` "
-        "([rows](benchmarks/records/bench-65536.csv)). Memory is what the step adds at its peak, the gradient included. Ranges "
-        "are of sizes that stand in two files; in parentheses the time over ours, within a file."
+        "([rows](benchmarks/records/bench-65536.csv)). "
+        "Memory is what the step adds at its peak, the gradient included. "
+        "Ranges are of sizes that stand in two files; in parentheses the time over ours, within a file."
     )
     return plain_table(caption, ("S", "D", "ours", *PEERS.values(), "ours over one bare product E·Eᵀ"), rows)
 
@@ -153,8 +156,10 @@ def evaluation_table(rows: Rows) -> Table:
         cells.append((size, *took, f"{float(ours['total_s']) / float(peers['total_s']):.2f}×", f"{apart:.1g}"))
     caption = (
         "*measured*: `python -m benchmarks evaluation --rows 60000 --dim 64 --classes 10 10000` "
-        "([rows](../benchmarks/records/bench-evaluation.csv)); `--rows 200000 --dim 128 --classes 10000 --measures recall-map` "
-        "and `--classes 10 --measures recall-map --queries 2000` ([rows](../benchmarks/records/bench-evaluation-200k.csv))."
+        "([rows](../benchmarks/records/bench-evaluation.csv)); "
+        "`--rows 200000 --dim 128 --classes 10000 --measures recall-map` "
+        "and `--classes 10 --measures recall-map --queries 2000` "
+        "([rows](../benchmarks/records/bench-evaluation-200k.csv))."
     )
     headings = ("rows × dim, classes", "ours", "faiss + scikit-learn", "time", "largest difference of a figure")
     return plain_table(caption, headings, cells)

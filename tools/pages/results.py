@@ -1,4 +1,4 @@
-"""From results/ to the pages that quote it: docs/claims.md, tables between marks of other pages, pictures.
+"""From records to the pages that quote it: docs/claims.md, tables between marks of other pages, pictures.
 
     make results        (python -m tools.pages.results)
 
@@ -8,18 +8,20 @@ They are made from the records alone. A test fails if a page differs from what i
 from collections import Counter
 from pathlib import Path
 
-from tools.pages import sizes_picture
 from paper.beside import TITLES, difference, measured, said_difference
 from paper.catalogue import STUDIES
 from paper.claims.claims import CLAIMS
-from paper.studies.differences import WAYS
-from tools.pages.guide import guide_tables, margins_table
 from paper.claims.judges import FAILS, HOLDS, ONLY_IF, UNTESTABLE, Verdict
-from tools.pages.measured_tables import measured_tables
 from paper.quoted import quoted
 from paper.record import Record, read_record
+from paper.studies.differences import WAYS
 from shadowmetric.app.report.tables import Table, as_markdown, plain
 from shadowmetric.runtime.files import read_rows, write_text
+from tools.pages import sizes_picture
+from tools.pages.guide import guide_tables, margins_table
+from tools.pages.measured_tables import measured_tables
+from tools.pages.record_files import STUDIES as STUDIES_HERE
+from tools.pages.record_files import record_file
 
 SCALE = "small"
 MARKS = "<!-- made by `make results`: begin {0} -->", "<!-- made by `make results`: end {0} -->"
@@ -36,7 +38,7 @@ HEADLINES = (  # study, bed, figure, what it is called
 OPENING = f"""\
 # The paper, claim by claim
 
-Made by `make results` from the records in [`results/{SCALE}/`](../results/{SCALE}): every run with its figures and \
+Made by `make results` from the records in [`{STUDIES_HERE}/`](../{STUDIES_HERE}): every run with its figures and \
 journal, the command, the commit and the machine. What the paper states is *quoted*, what we did is *measured*, at \
 scale {SCALE}: fewer images, smaller pictures, shorter trainings, as each caption says. Such trainings cannot confirm \
 or refute a score of the paper. They can show whether one loss differs from another when all else is equal, and that \
@@ -150,10 +152,10 @@ def with_text(page: str, name: str, text: str) -> str:
     return f"{before}{begin}\n{text}{end}{after}"
 
 
-def printed_texts(results: Path) -> dict[str, str]:
+def printed_texts(root: Path) -> dict[str, str]:
     """Return what `python -m benchmarks scale` printed, by the marks of docs/scale.md."""
     measured, paper = (
-        (results / name).read_text(encoding="utf-8").rstrip() for name in ("scale.txt", "scale-paper.txt")
+        record_file(root, name).read_text(encoding="utf-8").rstrip() for name in ("scale.txt", "scale-paper.txt")
     )
     computed, heading, ranks = paper.partition("\n\nRanks from which")
     found = {"measured": measured, "computed": computed, "overtakes": (heading + ranks).strip()}
@@ -162,20 +164,19 @@ def printed_texts(results: Path) -> dict[str, str]:
 
 def pages(root: Path) -> dict[Path, str]:
     """Return each page and picture with what it should hold."""
-    results = root / "results"
-    records = records_of(results / SCALE)
+    records = records_of(root / STUDIES_HERE)
     drawn = {
         f"docs/pictures/{study.name}.svg": study.picture(records[study.name].found)
         for study in STUDIES.values()
         if study.picture is not None and study.name in records
     }
-    drawn["docs/pictures/sizes.svg"] = sizes_picture.picture(read_rows(results / "bench-sizes.csv"))
+    drawn["docs/pictures/sizes.svg"] = sizes_picture.picture(read_rows(record_file(root, "bench-sizes.csv")))
     tables: dict[str, dict[str, list[Table]]] = {
         "README.md": {"paper": [headline_table(records), short_ways_table(records)]},
-        "docs/choosing.md": {"guide": guide_tables(results, records)},
+        "docs/choosing.md": {"guide": guide_tables(root, records)},
         "docs/margins.md": {"margins": [margins_table(records)]},
     }
-    for page, by_mark in measured_tables(results).items():
+    for page, by_mark in measured_tables(root).items():
         tables.setdefault(page, {}).update({name: [table] for name, table in by_mark.items()})
     made = {}
     for page, by_mark in tables.items():
@@ -183,7 +184,7 @@ def pages(root: Path) -> dict[Path, str]:
         for name, some in by_mark.items():
             made[page] = with_tables(made[page], name, *some)
     made["docs/scale.md"] = (root / "docs/scale.md").read_text(encoding="utf-8")
-    for name, text in printed_texts(results).items():
+    for name, text in printed_texts(root).items():
         made["docs/scale.md"] = with_text(made["docs/scale.md"], name, text)
     return {root / page: text for page, text in ({"docs/claims.md": claims_page(records)} | made | drawn).items()}
 

@@ -1,6 +1,6 @@
 """Tables of what serving costs: exported models, a device without torch, search, a server under load.
 
-Functions of rows in results/; `measured_tables.py` says which page has which. Memory: the rows, some kilobytes.
+Functions of rows of records; `measured_tables.py` says which page has which. Memory: the rows, some kilobytes.
 """
 
 from typing import Any

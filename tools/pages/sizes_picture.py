@@ -1,6 +1,7 @@
 """Draw what mining, loss and gradient take at each batch size, beside the other libraries: memory left, time right.
 
-    python -m benchmarks losses --batch 256 512 1024 2048 4096 8192 16384 --dim 128 --out benchmarks/records/bench-sizes.csv
+    python -m benchmarks losses --batch 256 512 1024 2048 4096 8192 16384 --dim 128 \
+        --out benchmarks/records/bench-sizes.csv
     make results
 
 Both axes are logarithmic: a line that is twice as steep grows with the square. A contender's line ends at the largest

@@ -19,11 +19,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .entries import About, Hit
+from .errors import BrokenImage, Mistake
 from .exact_cosines import cosine
 from .index_file import Contents, read_index, write_index
-from .mistake import Mistake
 from .model import OnnxModel
-from .pictures import BrokenImage, check_file, open_picture
+from .pictures import check_file, open_picture
 from .search import nearest
 from .threshold import Calibration, Decision, calibration_from
 

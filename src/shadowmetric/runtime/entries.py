@@ -9,7 +9,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from .mistake import Mistake
+from .errors import Mistake
 from .shape import Shape
 
 

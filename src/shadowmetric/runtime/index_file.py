@@ -30,8 +30,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from .entries import About, Entry, about_from, key_of
+from .errors import Mistake
 from .files import write_whole
-from .mistake import Mistake
 
 MAGIC = b"shadowmx"
 VERSION = 1

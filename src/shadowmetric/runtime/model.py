@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from .entries import About, about_from
-from .mistake import Mistake
+from .errors import Mistake
 
 METADATA = "shadowmetric"
 

@@ -18,7 +18,8 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 from PIL.ExifTags import Base
 
-from .shape import MOST_PIXELS, BrokenImage
+from .errors import BrokenImage
+from .shape import MOST_PIXELS
 from .shape import Shape as Shape
 
 FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")  # no EPS: it starts a program

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from .bundle import Bundle, Picture
-from .mistake import Mistake
-from .pictures import BrokenImage
+from .errors import BrokenImage, Mistake
 
 HOME = Path(__file__).resolve().parent.parent
 

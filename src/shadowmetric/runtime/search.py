@@ -3,7 +3,7 @@
 Naive program: for each query the k largest of rows @ query, equal ones in the order of the index. Rows are stored in
 float16. A product in float32, a block at a time, proposes a few rows more than k, whose cosines are then measured
 exactly (`exact_cosines.py`); where more than a few lie too near the k-th best to tell, all products are made in
-float64, where they are exact. So cosines and order are those of `app/serving/galleries/file_gallery.py`, bit for bit, on any machine.
+float64, where they are exact. So cosines and order are those of `file_gallery.py`, bit for bit, on any machine.
 
 Memory: one block of rows in float32, its products with a block of queries, and k numbers for each query, whatever the
 size of the index.
@@ -15,9 +15,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from .entries import Hit
+from .errors import Mistake
 from .exact_cosines import SPARE, exact_cosines, on_grid, ranked, reach, settled
 from .index_file import Contents
-from .mistake import Mistake
 
 BLOCK_NUMBERS = 2**20  # of rows in float32: 4 MiB
 QUERIES = 64  # at once

@@ -14,13 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from .mistake import Mistake
+from .errors import BrokenImage
 
 MOST_PIXELS = 2**27  # of one file: more is refused unread, as a decompression bomb
-
-
-class BrokenImage(Mistake):
-    """A picture that cannot be read, with its name and the reason in one sentence."""
 
 
 @dataclass(frozen=True)

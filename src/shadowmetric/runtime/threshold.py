@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .mistake import Mistake
+from .errors import Mistake
 
 COLUMNS = ("cosines", "false_accepts", "true_accepts", "confidence")
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from shadowmetric.app.cli.tables import compare as compare_table
 from shadowmetric.app.cli import main
+from shadowmetric.app.cli.tables import compare as compare_table
 from shadowmetric.app.compare import compare as comparing
 from shadowmetric.app.compare.compare import Row
 from shadowmetric.app.compare.plan import Plan

@@ -11,11 +11,11 @@ from PIL import Image
 from rich.console import Console
 
 from shadowmetric.app.cli import data as command
-from shadowmetric.app.cli.tables import data as data_table
 from shadowmetric.app.cli import main
+from shadowmetric.app.cli.tables import data as data_table
 from shadowmetric.app.data import catalogue
-from shadowmetric.app.data.dataset import DataMistake
 from shadowmetric.app.data.own.folder import read_folder
+from shadowmetric.errors import DataMistake
 
 
 @pytest.fixture(autouse=True)

@@ -7,12 +7,12 @@ import json
 import pytest
 from rich.console import Console
 
-from shadowmetric.app.doctor.devices import certificate as device_certificate
-from shadowmetric.app.doctor.ranks import agreement as library
-from shadowmetric.app.doctor.devices.certificate import DeviceCertificate, DeviceCheck
-from shadowmetric.app.doctor.ranks.agreement import Certificate, Check
 from shadowmetric.app.cli import main
 from shadowmetric.app.cli.tables.doctor import print_certificate
+from shadowmetric.app.doctor.devices import certificate as device_certificate
+from shadowmetric.app.doctor.devices.certificate import DeviceCertificate, DeviceCheck
+from shadowmetric.app.doctor.ranks import agreement as library
+from shadowmetric.app.doctor.ranks.agreement import Certificate, Check
 
 OK = Check("shadow", 0, "gathered", 0.2, 1e-16, 3e-17, 7e-16, 7, None, "ok")
 CONTROL = dataclasses.replace(OK, form="apart", relative=1.4, value_difference=0.1, collectives=1, verdict="control")

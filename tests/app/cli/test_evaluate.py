@@ -15,9 +15,8 @@ from rich.console import Console
 
 import shadowmetric as sm
 from shadowmetric.app.cli import evaluate as command
+from shadowmetric.app.cli import main, screen
 from shadowmetric.app.cli.evaluation import table as evaluate_table
-from shadowmetric.app.cli import screen
-from shadowmetric.app.cli import main
 from shadowmetric.app.cli.evaluation.input import Evaluated
 from shadowmetric.app.cli.evaluation.worst import print_worst
 from shadowmetric.app.data.own.arrays import LabelledRows

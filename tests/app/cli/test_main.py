@@ -51,7 +51,8 @@ def test_the_package_itself_and_the_command_import_no_torch():
 
 def test_the_first_help_names_every_command_and_imports_none():
     code = (
-        "import sys; from shadowmetric.app.cli import main\ntry: main(['--help'])\nfinally: print('torch' in sys.modules)"
+        "import sys; from shadowmetric.app.cli import main\n"
+        "try: main(['--help'])\nfinally: print('torch' in sys.modules)"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.endswith("False\n")
@@ -68,7 +69,7 @@ def test_every_command_has_a_help_of_its_own(name, capsys):
 
 
 def test_an_error_without_an_interrupt_is_no_stop(monkeypatch):
-    monkeypatch.setattr(cli, "run", lambda tokens: 1 / 0)
+    monkeypatch.setattr(cli, "run", lambda *_: 1 / 0)
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(ZeroDivisionError):
         cli.main([])

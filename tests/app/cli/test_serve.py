@@ -17,10 +17,10 @@ from report_runs import quick_settings, write_pictures
 
 from shadowmetric.app.cli import main
 from shadowmetric.app.cli import serve as command
-from shadowmetric.runtime.index_file import Contents, write_index
-from shadowmetric.runtime.pictures import open_picture
 from shadowmetric.app.serving.model import open_model, places_of
 from shadowmetric.app.training.loop import train
+from shadowmetric.runtime.index_file import Contents, write_index
+from shadowmetric.runtime.pictures import open_picture
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from PIL import Image
 
 from shadowmetric.app.cli.verify import percent
 from shadowmetric.app.data.catalogue import open_dataset
+from shadowmetric.app.serving.model import RunModel
 from shadowmetric.app.serving.verification import calibration
 from shadowmetric.app.serving.verification.calibration import calibrate
-from shadowmetric.app.serving.model import RunModel
 from shadowmetric.app.training.runs.run import Run
 
 

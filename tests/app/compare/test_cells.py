@@ -10,11 +10,11 @@ from pathlib import Path
 
 from shadowmetric.app.compare import cells
 from shadowmetric.app.compare.cells import Cell, run_cell, run_cells
-from shadowmetric.errors import Stopped
 from shadowmetric.app.training import loop
 from shadowmetric.app.training.interrupt import Stop
 from shadowmetric.app.training.runs.settings import TrainSettings
 from shadowmetric.app.training.setup import set_up
+from shadowmetric.errors import Stopped
 
 QUICK = TrainSettings(device="cpu", epochs=1, batches=2, batch=20, per_class=2, most_per_class=12, validation=0.3)
 
@@ -108,7 +108,7 @@ def test_a_cell_that_another_process_holds_is_waited_for_and_not_trained(tmp_pat
     lock.acquire()
     other = threading.Thread(target=finish_elsewhere)
     other.start()
-    failures = run_cells([cell], 1, lambda share, names: told.append(share))
+    failures = run_cells([cell], 1, lambda names, share: told.append(share))
     other.join()
     assert failures == {}
     assert cell.run.scores() == {"recall_at_1": 0.5}

@@ -20,10 +20,10 @@ from shadowmetric.app.compare import compare as comparing
 from shadowmetric.app.compare.cells import Cell, progress, run_cells
 from shadowmetric.app.compare.compare import FIGURES, as_csv, compare, rounding_noise, rows_of
 from shadowmetric.app.compare.plan import Plan, read_plan
-from shadowmetric.losses.catalogue import CONTROLS, PAPER_LOSSES
-from shadowmetric.errors import Interrupted, Mistake
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.errors import Interrupted, Mistake
+from shadowmetric.losses.catalogue import CONTROLS, PAPER_LOSSES
 
 QUICK = TrainSettings(device="cpu", epochs=2, batches=4, batch=20, per_class=2)
 
@@ -108,7 +108,7 @@ def test_a_resume_runs_only_what_is_missing(made, monkeypatch):
     monkeypatch.setattr(comparing, "raw_pixels", lambda parts: pytest.fail("a floor was scored again"))
     found, _ = compare(again)
     assert [row.figures for row in found] == [row.figures for row in rows]
-    assert progress(plan.cells()) == (1.0, "")
+    assert progress(plan.cells()) == ("", 1.0)
 
 
 def test_unfinished_rows_are_compared_by_what_there_is(made, tmp_path):
@@ -148,7 +148,7 @@ def test_processes_of_their_own_train_the_same_bits(made, tmp_path):
     one = replace(plan, out=tmp_path, losses=("shadow",), controls=False, floors=False, seeds=1)
     told = []
     broken = Cell(tmp_path / "broken", replace(QUICK, data="npz:nothing.npz"))
-    failures = run_cells([broken, *one.cells()], 2, lambda share, names: told.append(share))
+    failures = run_cells([broken, *one.cells()], 2, lambda names, share: told.append(share))
     assert list(failures) == ["broken"]
     assert "nothing.npz" in failures["broken"]
     assert one.run("shadow", 0).scores()["map_at_r"] == rows[0].figures["map_at_r"][0]

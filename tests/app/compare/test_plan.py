@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from shadowmetric.app.compare.plan import Plan, read_plan
-from shadowmetric.errors import Mistake
 from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.errors import Mistake
 
 FILE = "/one/lite0.safetensors"
 SETTINGS = TrainSettings(backbone="resnet18", weights=FILE, data_root=Path("/one/data"))

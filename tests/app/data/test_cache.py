@@ -6,9 +6,10 @@ import torch
 from PIL import Image
 
 from shadowmetric.app.data.cache import CachedImages, ResizedImages, estimated_bytes, prepared
-from shadowmetric.app.data.dataset import DataMistake, Split
+from shadowmetric.app.data.dataset import Split
 from shadowmetric.app.data.images import ArrayImages, FileImages
 from shadowmetric.app.data.preprocessing import Preprocessing
+from shadowmetric.errors import DataMistake
 
 SHAPE = Preprocessing(12, 16, 3)
 PLENTY = 2**30

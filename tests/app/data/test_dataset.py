@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, DataMistake, Dataset, Reader, Split, checked_counts
+from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, Dataset, Reader, Split, checked_counts
 from shadowmetric.app.data.images import ArrayImages
+from shadowmetric.errors import DataMistake
 
 
 def split(labels, groups=None):

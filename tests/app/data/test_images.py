@@ -8,7 +8,8 @@ import torch
 from PIL import Image
 
 from shadowmetric.app.data import images
-from shadowmetric.app.data.images import ArrayImages, BrokenImage, FileImages, read_image
+from shadowmetric.app.data.images import ArrayImages, FileImages, read_image
+from shadowmetric.errors import BrokenImage
 
 GREYS = np.array([[0, 255, 256, 0x80FF, 65535]], np.uint16)
 

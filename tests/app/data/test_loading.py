@@ -11,10 +11,11 @@ from PIL import Image
 from shadowmetric.app.data.augmentation import KINDS, NONE, Augmentation
 from shadowmetric.app.data.cache import CachedImages, ResizedImages
 from shadowmetric.app.data.dataset import Split
-from shadowmetric.app.data.images import ArrayImages, BrokenImage, FileImages
+from shadowmetric.app.data.images import ArrayImages, FileImages
 from shadowmetric.app.data.loading import Batch, Draws, Pictures, batches_in_order, training_batches, wanted_workers
 from shadowmetric.app.data.preprocessing import Preprocessing
 from shadowmetric.batches.sampler import PKSampler
+from shadowmetric.errors import BrokenImage
 from shadowmetric.ops.ranks import share
 
 COUNT = 24

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from shadowmetric.app.data.images import ArrayImages, BrokenImage
+from shadowmetric.app.data.images import ArrayImages
 from shadowmetric.app.data.preprocessing import LOOKED_AT, Preprocessing, middle, preprocessing_for, with_channels
+from shadowmetric.errors import BrokenImage
 
 
 def noise(height, width, channels=3, seed=0):

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, DataMistake, Dataset, Split
+from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, Dataset, Split
 from shadowmetric.app.data.images import ArrayImages
 from shadowmetric.app.data.zero_shot import by_classes
+from shadowmetric.errors import DataMistake
 
 
 def split(labels, groups=None):

@@ -5,7 +5,8 @@ import torch
 from safetensors.torch import save_file
 from torchvision import models
 
-from shadowmetric.app.models import ModelMistake, build_embedder
+from shadowmetric.app.models import build_embedder
+from shadowmetric.errors import ModelMistake
 
 
 def equal(first, second):

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from shadowmetric.app.models import Embedder, ModelMistake, build_embedder, parameter_groups
+from shadowmetric.app.models import Embedder, build_embedder, parameter_groups
+from shadowmetric.errors import ModelMistake
 
 MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.25, 0.5)
 

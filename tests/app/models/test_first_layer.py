@@ -6,7 +6,7 @@ from torch import nn
 
 from shadowmetric.app.models.backbones import BACKBONES
 from shadowmetric.app.models.first_layer import check_channels, first_convolution, fit_channels, grey_kernels
-from shadowmetric.app.models.wording import ModelMistake
+from shadowmetric.errors import ModelMistake
 
 
 def test_a_grey_picture_gives_what_it_gives_in_three_channels():

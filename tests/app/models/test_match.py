@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from shadowmetric.app.models import Embedder, ModelMistake, build_embedder
+from shadowmetric.app.models import Embedder, build_embedder
 from shadowmetric.app.models.match import load_matching
+from shadowmetric.errors import ModelMistake
 
 NETWORK = build_embedder("small_cnn", seed=7)
 BACKBONE = NETWORK.backbone.state_dict()

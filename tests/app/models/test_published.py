@@ -8,7 +8,8 @@ import torch
 from huggingface_hub import constants
 from torchvision import models
 
-from shadowmetric.app.models import ModelMistake, build_embedder
+from shadowmetric.app.models import build_embedder
+from shadowmetric.errors import ModelMistake
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from shadowmetric.app.models import ModelMistake, build_embedder
+from shadowmetric.app.models import build_embedder
 from shadowmetric.app.models.timm_backbone import seen_features, timm_backbone
+from shadowmetric.errors import ModelMistake
 
 
 @pytest.mark.parametrize("channels", [1, 3])

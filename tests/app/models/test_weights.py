@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from shadowmetric.app.models.wording import ModelMistake
 from shadowmetric.app.models.weights import read_weights
+from shadowmetric.errors import ModelMistake
 
 TENSORS = {"conv.weight": torch.arange(6.0).view(2, 3), "conv.bias": torch.ones(2)}
 

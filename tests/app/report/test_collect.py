@@ -6,11 +6,11 @@ from report_runs import write_memory
 from safetensors.torch import save_file
 
 from shadowmetric.app.compare.plan import Plan
-from shadowmetric.errors import Mistake
 from shadowmetric.app.report.collect import collect, records_of
 from shadowmetric.app.report.words import differing, environment, results
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.errors import Mistake
 
 LINE = {"epoch": 1, "recall_at_1": 0.5, "loss": 0.1, "warnings": []}
 

@@ -8,16 +8,16 @@ import pytest
 from report_runs import FEW as THREE
 from report_runs import NASTY, quick_settings, write_memory, write_pictures
 
-from shadowmetric.app.report.tables import Table
-from shadowmetric.errors import Mistake
 from shadowmetric.app.report import making
 from shadowmetric.app.report.charts import MemoryBar, memory_bars, plain, short
 from shadowmetric.app.report.collect import collect
 from shadowmetric.app.report.making import made_showcases, write_report
 from shadowmetric.app.report.page import LEVELS, as_json, drawn, measured, page
+from shadowmetric.app.report.tables import Table
 from shadowmetric.app.report.words import spaced
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.runs.run import Run
+from shadowmetric.errors import Mistake
 
 FEW = replace(THREE, queries=4)
 

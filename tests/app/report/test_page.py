@@ -7,10 +7,10 @@ import pytest
 from browser_pages import OpenedPage, comes, needs_chromium
 from report_runs import FEW, NASTY, quick_comparison, quick_settings, write_memory, write_pictures
 
-from shadowmetric.app.report.tables import Table
 from shadowmetric.app.report.charts import MemoryBar
 from shadowmetric.app.report.making import write_report
 from shadowmetric.app.report.page import BUDGET
+from shadowmetric.app.report.tables import Table
 
 pytestmark = needs_chromium
 EVIL = "<img src=x onerror=alert(3)>"

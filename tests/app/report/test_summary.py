@@ -2,12 +2,12 @@
 
 import pytest
 
-from shadowmetric.evaluation import PairedTest
 from shadowmetric.app.compare.compare import Row
 from shadowmetric.app.compare.plan import Plan
 from shadowmetric.app.report.collect import Group
 from shadowmetric.app.report.summary import summary, training_noise
 from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.evaluation import PairedTest
 
 
 def row(name, recalls, beside=None, kind="loss", seeds=()):

@@ -11,16 +11,16 @@ from made_rows import KINDS, batches, made_rows
 from picture_folders import FakeModel, contents_of
 from random_rounding import random_rounding
 
+from shadowmetric.app.serving.galleries import file_gallery
+from shadowmetric.app.serving.galleries.approximate import built
+from shadowmetric.app.serving.galleries.file_gallery import FileGallery
+from shadowmetric.app.serving.stores import proposed
+from shadowmetric.app.serving.stores.proposed import Proposed, reach_of_halves, searched
+from shadowmetric.ops import top_k as blocks
 from shadowmetric.runtime import search as device_search
 from shadowmetric.runtime.entries import Entry, key_of
 from shadowmetric.runtime.exact_cosines import cosine, exact_cosines, on_grid, reach
 from shadowmetric.runtime.index_file import write_index
-from shadowmetric.ops import top_k as blocks
-from shadowmetric.app.serving.galleries import file_gallery
-from shadowmetric.app.serving.stores import proposed
-from shadowmetric.app.serving.galleries.approximate import built
-from shadowmetric.app.serving.galleries.file_gallery import FileGallery
-from shadowmetric.app.serving.stores.proposed import Proposed, reach_of_halves, searched
 
 CLASSES = np.array([0, 1, 2, -1])
 

@@ -33,10 +33,10 @@ from picture_folders import (
 )
 from PIL import Image
 
-from shadowmetric.runtime.index_file import MAGIC, MOST_HEADER, START, VERSION, read_index
-from shadowmetric.runtime.pictures import BrokenImage, Shape, open_picture
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
+from shadowmetric.errors import BrokenImage, Mistake
+from shadowmetric.runtime.index_file import MAGIC, MOST_HEADER, START, VERSION, read_index
+from shadowmetric.runtime.pictures import Shape, open_picture
 
 FLIPS = 1500
 LEAST_TRIED = {

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from picture_folders import DIM, FakeModel, indexed, write_folder, write_run
 
-from shadowmetric.runtime.index_file import read_index
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.model import Model, RunModel, fingerprint, model_of, open_model, places_of, relative
 from shadowmetric.app.training.runs.run import Run
+from shadowmetric.errors import Mistake
+from shadowmetric.runtime.index_file import read_index
 
 
 @pytest.fixture

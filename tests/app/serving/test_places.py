@@ -2,9 +2,9 @@
 
 import pytest
 
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.places import check_run, check_writable
 from shadowmetric.app.training.runs.run import Run
+from shadowmetric.errors import Mistake
 
 
 def test_a_folder_that_can_be_written_to_or_made_is_left_as_it_is(tmp_path):

@@ -12,18 +12,15 @@ import torch
 from accelerate.state import AcceleratorState
 from safetensors.torch import load_file
 
-from shadowmetric.losses.catalogue import LOSSES
-from shadowmetric.errors import Interrupted, Mistake, Stopped
-from shadowmetric.app.training import epoch
-from shadowmetric.app.training import loop
-from shadowmetric.app.training import scoring
-from shadowmetric.app.training import setup
-from shadowmetric.app.training.runs import trained
+from shadowmetric.app.training import epoch, loop, scoring, setup
 from shadowmetric.app.training.loop import train
+from shadowmetric.app.training.runs import trained
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings
-from shadowmetric.app.training.show import Silent
 from shadowmetric.app.training.runs.trained import trained_embedder
+from shadowmetric.app.training.show import Silent
+from shadowmetric.errors import Interrupted, Mistake, Stopped
+from shadowmetric.losses.catalogue import LOSSES
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -3,16 +3,16 @@
 import pytest
 import torch
 
-from shadowmetric.batches.budget import parse_bytes
-from shadowmetric.batches.meter import held_bytes
-from shadowmetric.losses.catalogue import LOSSES
-from shadowmetric.errors import Mistake
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.memory import set_scratch
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings
 from shadowmetric.app.training.setup import loss_for
 from shadowmetric.app.training.show import Silent
+from shadowmetric.batches.budget import parse_bytes
+from shadowmetric.batches.meter import held_bytes
+from shadowmetric.errors import Mistake
+from shadowmetric.losses.catalogue import LOSSES
 
 needs_proc = pytest.mark.skipif(held_bytes() is None, reason="this system has no /proc")
 

@@ -9,14 +9,14 @@ import torch
 from safetensors.torch import load_file
 
 from shadowmetric import AllMiner, BatchHardMiner, HardMiner, SemiHardMiner
-from shadowmetric.losses.catalogue import LOSSES
-from shadowmetric.errors import Interrupted, Mistake
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.mining_epochs import mine_as_at
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings, check_settings
 from shadowmetric.app.training.setup import loss_for
 from shadowmetric.app.training.show import Silent
+from shadowmetric.errors import Interrupted, Mistake
+from shadowmetric.losses.catalogue import LOSSES
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -6,10 +6,10 @@ import math
 import pytest
 import torch
 
-from shadowmetric.losses import ShadowLoss, SoftTripleLoss
 from shadowmetric.app.models import build_embedder
 from shadowmetric.app.training.optimizer import build_optimizer, set_rates, share_of_peak
 from shadowmetric.app.training.runs.recipes import FROM_SCRATCH, PAPER
+from shadowmetric.losses import ShadowLoss, SoftTripleLoss
 
 
 def test_without_warm_up_it_is_a_cosine():

@@ -7,11 +7,11 @@ import sys
 import pytest
 from safetensors.torch import load_file
 
-from shadowmetric.errors import Interrupted
 from shadowmetric.app.training import loop
 from shadowmetric.app.training.interrupt import Stop
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.errors import Interrupted
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 ACCELERATE = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines", "1"]

@@ -3,12 +3,21 @@
 import pytest
 import torch
 
+from shadowmetric.app.training.watch import (
+    LOOKED_AT,
+    REMEDIES,
+    STOP_AFTER,
+    WARN_AFTER,
+    Watch,
+    anchor_gradient,
+    look,
+    mined,
+)
+from shadowmetric.errors import Stopped
 from shadowmetric.losses import AngularLoss, ShadowLoss, TripletLoss
 from shadowmetric.losses.catalogue import build_loss
 from shadowmetric.losses.length_penalty import LengthPenalty
 from shadowmetric.mining import SemiHardMiner
-from shadowmetric.errors import Stopped
-from shadowmetric.app.training.watch import LOOKED_AT, REMEDIES, STOP_AFTER, WARN_AFTER, Watch, anchor_gradient, look, mined
 
 
 @pytest.mark.parametrize("trouble", REMEDIES)

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from benchmarks.evaluation.plan import EVALUATION, FIGURES
+from benchmarks.command import main
 from benchmarks.evaluation import command as bench_evaluation
-from shadowmetric.app.cli import main
+from benchmarks.evaluation.plan import EVALUATION, FIGURES
 
 SAID = {"retrieval_s": 2.0, "silhouette_s": 1.0, "total_s": 3.0, "extrapolated": False, "peak_extra_mb": 64.0}
 SAID |= dict.fromkeys(FIGURES, 0.5)
@@ -17,7 +17,7 @@ SAID |= dict.fromkeys(FIGURES, 0.5)
 def result(capsys, *tokens):
     """Run the command in this process; return its exit code, output and errors."""
     try:
-        main(("bench", "evaluation", *tokens))
+        main(("evaluation", *tokens))
         code = 0
     except SystemExit as ended:
         code = ended.code

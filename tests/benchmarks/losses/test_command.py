@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from benchmarks.losses.plan import LOSSES
+from benchmarks.command import main
 from benchmarks.losses import command as bench_losses
-from shadowmetric.app.cli import main
+from benchmarks.losses.plan import LOSSES
 
 FIGURES = {"forward_ms": 1.0, "total_ms": 3.0, "product_ms": 2.0, "ratio_to_product": 1.5, "kept_bytes": 64}
 QUICK = f"print({json.dumps(FIGURES)!r})"
@@ -28,14 +28,14 @@ def result(capsys, *tokens):
 @pytest.mark.parametrize(
     ("tokens", "sentence"),
     [
-        (["bench", "--batch", "0"], "--batch is 0; it must be 1 or more."),
-        (["bench", "--dim", "64", "-3"], "--dim is -3; it must be 1 or more."),
-        (["bench", "--repeats", "0"], "--repeats is 0; it must be 1 or more."),
-        (["bench", "--timeout", "0"], "--timeout is 0; it must be above 0 seconds."),
-        (["bench", "--contender", "nobody"], "--contender is 'nobody'; choose one of"),
-        (["bench", "--out", "/nowhere/at/all.csv"], "--out '/nowhere/at/all.csv' cannot be written"),
-        (["bench", "--bacth", "32"], "Did you mean --batch?"),
-        (["bench", "--batch", "many"], "--batch"),
+        (["losses", "--batch", "0"], "--batch is 0; it must be 1 or more."),
+        (["losses", "--dim", "64", "-3"], "--dim is -3; it must be 1 or more."),
+        (["losses", "--repeats", "0"], "--repeats is 0; it must be 1 or more."),
+        (["losses", "--timeout", "0"], "--timeout is 0; it must be above 0 seconds."),
+        (["losses", "--contender", "nobody"], "--contender is 'nobody'; choose one of"),
+        (["losses", "--out", "/nowhere/at/all.csv"], "--out '/nowhere/at/all.csv' cannot be written"),
+        (["losses", "--bacth", "32"], "Did you mean --batch?"),
+        (["losses", "--batch", "many"], "--batch"),
         (["frobnicate"], "frobnicate"),
     ],
 )
@@ -52,10 +52,9 @@ def test_a_mistake_is_one_sentence_on_stderr_and_exit_code_2(capsys, monkeypatch
 @pytest.mark.parametrize(
     ("tokens", "word"),
     [
-        (["--help"], "bench"),
-        (["bench", "--help"], "--per-class"),
-        (["bench", "--help"], "evaluation"),
-        (["--version"], "0."),
+        (["--help"], "losses"),
+        (["losses", "--help"], "--per-class"),
+        (["--help"], "evaluation"),
     ],
 )
 def test_help_and_version(capsys, tokens, word):
@@ -67,7 +66,7 @@ def test_help_and_version(capsys, tokens, word):
 def test_a_run_prints_tables_ratios_and_where_the_csv_is(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(bench_losses, "LOSSES", LOSSES._replace(worker=(sys.executable, "-c", QUICK)))
     path = tmp_path / "figures.csv"
-    tokens = ("bench", "--batch", "32", "64", "--dim", "8", "--contender", "ours", "pml", "--out", str(path))
+    tokens = ("losses", "--batch", "32", "64", "--dim", "8", "--contender", "ours", "pml", "--out", str(path))
     code, out, _ = result(capsys, *tokens)
     assert code == 0
     assert "S = 32, D = 8" in out

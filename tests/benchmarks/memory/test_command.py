@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from benchmarks.memory.contract import MEMORY
+from benchmarks.command import main
 from benchmarks.memory import command as bench_memory
-from shadowmetric.app.cli import main
+from benchmarks.memory.contract import MEMORY
 
 FIGURES = {
     "formula": "32 MiB + 64 P",
@@ -26,7 +26,7 @@ FIGURES = {
 def result(capsys, *tokens):
     """Run the command in this process; return its exit code, output and errors."""
     try:
-        main(("bench", "memory", *tokens))
+        main(("memory", *tokens))
         code = 0
     except SystemExit as ended:
         code = ended.code

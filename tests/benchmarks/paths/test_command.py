@@ -4,16 +4,16 @@ import csv
 
 import pytest
 
+from benchmarks.command import main
+from benchmarks.paths import command as bench_paths
 from benchmarks.paths import paths
 from benchmarks.paths.paths import COLUMNS
-from benchmarks.paths import command as bench_paths
-from shadowmetric.app.cli import main
 
 
 def result(capsys, *tokens):
     """Run the command in this process; return its exit code, output and errors."""
     try:
-        main(("bench", "paths", *tokens))
+        main(("paths", *tokens))
         code = 0
     except SystemExit as ended:
         code = ended.code

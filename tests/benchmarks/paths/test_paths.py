@@ -7,13 +7,13 @@ import torch
 from torch import nn
 
 import shadowmetric as sm
-from benchmarks.paths import compile_times
-from shadowmetric.app.doctor.devices import contenders as path_contenders
-from benchmarks.paths import paths
+from benchmarks.paths import compile_times, paths
 from benchmarks.paths.compile_times import measure_compile
-from shadowmetric.app.doctor.devices.loss_steps import MINED, Case, cases, set_slots, takes_slots
+from benchmarks.paths.paths import COLUMNS, count_at_any_size, measure_case
+from shadowmetric.app.doctor.devices import contenders as path_contenders
 from shadowmetric.app.doctor.devices.contenders import Contender, contender_names, contenders
-from benchmarks.paths.paths import COLUMNS, count_at_any_size, measure_case, use_threads
+from shadowmetric.app.doctor.devices.loss_steps import MINED, Case, cases, set_slots, takes_slots
+from shadowmetric.app.doctor.devices.times import use_threads
 from shadowmetric.losses.catalogue import CONTROLS, LOSSES
 
 SMALL = Case("shadow", "semi_hard", 16, dim=8)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.command import main
 from benchmarks.scale import ranks as scale_ranks
-from shadowmetric.app.cli import main
 
 GRID = ("--paper-batch", "1000", "1000000", "--paper-ranks", "1", "1024", "--paper-dim", "512")
 PART = {"embedder": 0.4, "few": 0.001, "many": 0.011}
@@ -27,7 +27,7 @@ STEP = {"seconds": 0.5, "core_seconds": 0.4, "extra_bytes": 10_000_000, "receive
 
 def run(*words, code=0):
     with pytest.raises(SystemExit) as ended:
-        main(["bench", "scale", *words])
+        main(["scale", *words])
     assert (ended.value.code or 0) == code
 
 
@@ -50,7 +50,7 @@ def test_the_page_on_scale_quotes_what_the_command_computes(capsys, monkeypatch)
     monkeypatch.setenv("COLUMNS", "130")
     run("--paper")
     printed = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
-    results = Path(__file__).parents[2] / "results"
+    results = Path(__file__).parents[3] / "benchmarks" / "records"
     assert printed.strip() == (results / "scale-paper.txt").read_text(encoding="utf-8").strip()
 
 

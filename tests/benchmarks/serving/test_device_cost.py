@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shadowmetric.errors import Mistake, Stopped
 from benchmarks.serving import device_cost as module
 from benchmarks.serving.device_cost import (
     check_bundle,
@@ -20,6 +19,7 @@ from benchmarks.serving.device_cost import (
     size_mb,
     versions,
 )
+from shadowmetric.errors import Mistake, Stopped
 from shadowmetric.runtime.files import read_rows
 
 pytest_plugins = ["exported_fixtures"]

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from shadowmetric.app.cli import main
+from benchmarks.command import main
 from benchmarks.step.command import sentences
 
 
@@ -12,7 +12,7 @@ def test_rows_ratios_and_a_csv(tmp_path, capsys):
     out = tmp_path / "steps.csv"
     words = ["--backbone", "small_cnn", "--size", "16", "--plain", "8", "16", "--cached", "16", "--peer", "8"]
     with pytest.raises(SystemExit) as done:
-        main(["bench", "step", *words, "--micro-batch", "8", "--out", str(out)])
+        main(["step", *words, "--micro-batch", "8", "--out", str(out)])
     assert done.value.code in (0, None)
     rows = list(csv.DictReader(out.read_text().splitlines()))
     assert [(row["contender"], row["batch"]) for row in rows] == [
@@ -52,6 +52,6 @@ def test_ratios_are_of_the_right_rows():
 )
 def test_mistakes_are_said(words, message, capsys):
     with pytest.raises(SystemExit) as done:
-        main(["bench", "step", *words])
+        main(["step", *words])
     assert done.value.code == 2
     assert message in capsys.readouterr().err

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shadowmetric.batches.meter import held_bytes
 from benchmarks.step.steps import CONTENDERS, StepJob, figures, pictures, record
+from shadowmetric.batches.meter import held_bytes
 
 
 def test_cached_and_plain_steps_compute_the_same():

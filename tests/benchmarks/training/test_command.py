@@ -2,14 +2,14 @@
 
 import pytest
 
+from benchmarks.command import main
 from benchmarks.training import speed
 from benchmarks.training.speed import Speed
-from shadowmetric.app.cli import main
 
 
 def run(*words, code=0):
     with pytest.raises(SystemExit) as ended:
-        main(["bench", "training", *words])
+        main(["training", *words])
     assert (ended.value.code or 0) == code
 
 

@@ -10,7 +10,7 @@ import torch
 
 from paper.studies.geometry import MARGIN, RATE, ROWS, gradient_of, measure, picture, tables
 
-HOME = Path(__file__).parents[2]
+HOME = Path(__file__).parents[3]
 FREE = torch.tensor(ROWS, dtype=torch.float64)
 UNIT = FREE / FREE.norm(dim=1, keepdim=True)
 OVERSHOOTING = torch.tensor([(1.0, 0.2), (1.5, 0.3), (1.1, -0.4)], dtype=torch.float64)  # σ is −1 of both
@@ -137,6 +137,6 @@ def test_the_picture_is_a_whole_svg_with_the_figures(found):
 
 def test_the_committed_record_and_picture_are_what_would_be_made_now():
     now = measure("small")
-    record = json.loads((HOME / "results" / "small" / "geometry.json").read_text("utf-8"))["found"]
+    record = json.loads((HOME / "paper" / "records" / "small" / "geometry.json").read_text("utf-8"))["found"]
     assert tables(record) == tables(now)
     assert (HOME / "docs" / "pictures" / "geometry.svg").read_text("utf-8") == picture(now)

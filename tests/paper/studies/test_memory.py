@@ -11,7 +11,7 @@ from paper.studies.memory import EVERY_DIM, labels_of, loss_of, measure, random_
 from paper.studies.memory_tables import between, gathered_bytes
 from shadowmetric.losses.catalogue import PAPER_LOSSES
 
-RECORD = Path(__file__).parents[2] / "results" / "small" / "memory.json"
+RECORD = Path(__file__).parents[3] / "paper" / "records" / "small" / "memory.json"
 LABELS = labels_of(32, 5)
 
 
@@ -22,7 +22,7 @@ def told():
 
 @pytest.fixture(scope="module")
 def found(told):
-    return measure("smoke", lambda share, words: told.append((share, words)))
+    return measure("smoke", lambda words, share: told.append((share, words)))
 
 
 @pytest.fixture(scope="module")

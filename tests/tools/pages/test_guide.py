@@ -1,4 +1,4 @@
-"""The guide says what results/ says, in its tables and in its prose."""
+"""The guide says what the records say, in its tables and in its prose."""
 
 import re
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from made_records import like_the_paper, made_record
 
+from shadowmetric.app.report.tables import as_markdown
 from tools.pages.guide import (
     guide_tables,
     losses_table,
@@ -18,9 +19,8 @@ from tools.pages.guide import (
     step_table,
 )
 from tools.pages.results import MARKS, records_of
-from shadowmetric.app.report.tables import as_markdown
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
 
 
@@ -45,7 +45,7 @@ def test_every_figure_of_the_prose_stands_in_a_table_or_in_the_log():
 def test_each_section_that_is_linked_is_a_table():
     prose, tables = parts_of(PAGE)
     titles = re.findall(r"^### (.*)$", tables, re.MULTILINE)
-    assert titles == [table.title for table in guide_tables(ROOT / "results", records_of(ROOT / "results" / "small"))]
+    assert titles == [table.title for table in guide_tables(ROOT, records_of(ROOT / "paper/records/small"))]
     anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
     linked = set(re.findall(r"\]\(#([^)]*)\)", prose))
     assert linked == anchors

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from shadowmetric.app.report.tables import as_markdown
 from tools.pages.integration_tables import sentences_table, towers_table, trainers_table
 from tools.pages.measured_tables import (
     beside_table,
@@ -14,9 +15,8 @@ from tools.pages.measured_tables import (
     spanned,
 )
 from tools.pages.serving_tables import load_table, parity_table
-from shadowmetric.app.report.tables import as_markdown
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def step(contender, milliseconds, megabytes, *, batch=4096, dim=128, ratio=3.5, reason=""):
@@ -130,8 +130,8 @@ def test_what_serving_costs():
 
 
 def test_every_table_names_its_rows_and_their_command():
-    for page, tables in measured_tables(ROOT / "results").items():
+    for page, tables in measured_tables(ROOT).items():
         for name, table in tables.items():
-            assert "results/" in table.caption, f"{page}: {name}"
+            assert "/records/" in table.caption, f"{page}: {name}"
             assert "`" in table.caption, f"{page}: {name}"
             assert as_markdown(table).startswith("| ")

@@ -1,4 +1,4 @@
-"""The figures of docs/memory.md are those of the code. The calculator itself is asked in tests/tools/test_make_site.py."""
+"""The figures of docs/memory.md are those of the code. The calculator itself is asked in test_make_site.py."""
 
 import json
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from tools.pages.memory_page import SCRATCHES, files, formulas, loss_of, page, said, sizes_of
 from shadowmetric.mining.classes import positive_pairs
+from tools.pages.memory_page import SCRATCHES, files, formulas, loss_of, page, said, sizes_of
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_files_are_what_the_code_says():

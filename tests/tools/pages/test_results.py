@@ -1,4 +1,4 @@
-"""Pages say what the records in results/ say: `make results` would change nothing."""
+"""Pages say what the records say: `make results` would change nothing."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ from made_records import like_the_paper, made_record
 
 from paper.catalogue import STUDIES
 from paper.claims.claims import CLAIMS
+from shadowmetric.app.training.runs.settings import as_plain, with_recipe
 from tools.pages.results import (
     MARKS,
     claims_page,
@@ -16,9 +17,8 @@ from tools.pages.results import (
     short_ways_table,
     with_tables,
 )
-from shadowmetric.app.training.runs.settings import as_plain, with_recipe
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_pages_are_made_from_the_records():
@@ -27,7 +27,7 @@ def test_pages_are_made_from_the_records():
 
 
 def test_records_name_no_place_of_a_machine():
-    for path in (ROOT / "results").rglob("*.json"):
+    for path in [*ROOT.glob("paper/records/**/*.json"), *ROOT.glob("benchmarks/records/*.json")]:
         text = path.read_text(encoding="utf-8")
         for word in ("/tmp", "/home", "/root", "/work", "data_root"):
             assert word not in text, f"{path.name} names {word}"
@@ -35,7 +35,7 @@ def test_records_name_no_place_of_a_machine():
 
 def test_records_are_of_the_beds_as_they_are():
     beds = {bed.name: bed for study in STUDIES.values() for bed in study.beds}
-    for name, record in records_of(ROOT / "results" / "small").items():
+    for name, record in records_of(ROOT / "paper/records/small").items():
         if record.runs:
             wanted = as_plain(with_recipe(beds[name].settings("small")))
             found = record.facts["settings"]
@@ -46,7 +46,7 @@ def test_records_are_of_the_beds_as_they_are():
 
 
 def test_another_figure_makes_another_page():
-    records = records_of(ROOT / "results" / "small")
+    records = records_of(ROOT / "paper/records/small")
     page = claims_page(records)
     assert all(claim.words.replace("|", "\\|") in page for claim in CLAIMS)
     changed = records | {"cifar10": made_record(**like_the_paper(gain=0.3))}

@@ -5,13 +5,15 @@ imported when `main` runs, since torch takes seconds in which people press Ctrl-
 """
 
 import contextlib
+import importlib.util
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 COMMANDS = {  # a module of this folder each, imported when it is called, and what the first help says of it
     "train": "Train an embedder on a dataset or your own pictures.",
@@ -25,27 +27,51 @@ COMMANDS = {  # a module of this folder each, imported when it is called, and wh
     "serve": "Search an index in a browser, or by JSON.",
     "data": "List, check and add datasets.",
     "doctor": "Say what is here; check the GPU, and several ranks.",
-    "bench": "Measure time and memory beside the peers.",
-    "reproduce": "Do the paper's tables and figures again.",
 }
+NEEDED = (  # what the extra `app` brings, as it is imported
+    "PIL",
+    "accelerate",
+    "cyclopts",
+    "filelock",
+    "packaging",
+    "rich",
+    "safetensors",
+    "timm",
+    "torchvision",
+    "yaml",
+)
+Application = Callable[..., Any]  # (config, first_help=...) -> a cyclopts App
 
 
-def main(tokens: Sequence[str] | None = None) -> None:
-    """Run the command with these words, or those of the command line; Ctrl-C is heard from the first import on."""
+def main(tokens: Sequence[str] | None = None, application: Application | None = None) -> None:
+    """Run the command with these words, or those of the command line; Ctrl-C is heard from the first import on.
+
+    application: another program's, which then has the same exit codes and `--config`.
+    """
     with remembered_interrupts() as pressed:
         try:
-            run(sys.argv[1:] if tokens is None else tokens)
+            run(sys.argv[1:] if tokens is None else tokens, application or command_line)
         except (Exception, KeyboardInterrupt) as wrong:
             sys.exit(exit_code(wrong, bool(pressed)))
 
 
-def run(tokens: Sequence[str]) -> None:
+def run(tokens: Sequence[str], application: Application) -> None:
     """Parse the words and do what they say."""
     from shadowmetric.app.cli.config import without_config
 
+    check_extra()
     words, config = without_config(tokens)
     first_help = list(words) in ([], ["--help"], ["-h"])
-    command_line(config, first_help=first_help)(words, exit_on_error=False, print_error=False)
+    application(config, first_help=first_help)(words, exit_on_error=False, print_error=False)
+
+
+def check_extra() -> None:
+    """Refuse to begin where the library was installed without what commands need."""
+    from shadowmetric.errors import Mistake
+
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise Mistake(f"commands need {', '.join(missing)}, not installed; run `pip install 'shadowmetric[app]'`.")
 
 
 def exit_code(wrong: BaseException, pressed: bool) -> int:
@@ -61,12 +87,15 @@ def exit_code(wrong: BaseException, pressed: bool) -> int:
     if pressed or isinstance(wrong, KeyboardInterrupt):
         print("Stopped.", file=sys.stderr)
         return 130
+    if isinstance(wrong, Mistake):
+        print(f"{who()}{one_line(str(wrong))}", file=sys.stderr)
+        return 2
     from cyclopts import CycloptsError, UnusedCliTokensError
 
-    if isinstance(wrong, UnusedCliTokensError):
-        wrong = Mistake(about_unused([str(word) for word in wrong.unused_tokens or ()]))
-    if isinstance(wrong, (Mistake, CycloptsError)):
-        print(f"{who()}{one_line(str(wrong))}", file=sys.stderr)
+    if isinstance(wrong, CycloptsError):
+        unused = isinstance(wrong, UnusedCliTokensError)
+        sentence = about_unused([str(word) for word in wrong.unused_tokens or ()]) if unused else str(wrong)
+        print(f"{who()}{one_line(sentence)}", file=sys.stderr)
         return 2
     if isinstance(wrong, Stopped):
         print(f"{who()}Stopped: {one_line(str(wrong))}", file=sys.stderr)

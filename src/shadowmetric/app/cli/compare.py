@@ -8,10 +8,10 @@ from cyclopts import App, Parameter
 
 from shadowmetric.app.cli.config import CONFIG_HELP
 from shadowmetric.app.cli.train import RUNS, data_name
+from shadowmetric.app.training.runs.settings import TrainSettings, check_settings, with_recipe
+from shadowmetric.errors import Mistake, Stopped
 from shadowmetric.integrations.pml_losses import PREFIX
 from shadowmetric.losses.catalogue import LOSSES, PAPER_LOSSES
-from shadowmetric.errors import Mistake, Stopped
-from shadowmetric.app.training.runs.settings import TrainSettings, check_settings, with_recipe
 
 EXAMPLES = f"""\
 {CONFIG_HELP}
@@ -67,9 +67,9 @@ def compare(
         Go on with the comparison in this folder: what is finished stays, what was stopped goes on.
     """
     from shadowmetric.app.cli.tables.compare import print_comparison
-    from shadowmetric.progress import Bar
     from shadowmetric.app.compare.compare import compare as run_plan
     from shadowmetric.app.compare.plan import Plan, read_plan
+    from shadowmetric.progress import Bar
 
     what = what or CompareSettings()
     if what.jobs is not None and what.jobs < 1:
@@ -93,7 +93,7 @@ def compare(
     else:
         plan = read_plan(resume)
     with Bar() as bar:
-        rows, failures = run_plan(plan, jobs=what.jobs, tell=lambda share, names: bar(names, share))
+        rows, failures = run_plan(plan, jobs=what.jobs, tell=bar)
     print_comparison(plan, rows, failures)
     if failures:
         raise Stopped(f"{len(failures)} of {len(plan.cells())} trainings failed; go on with `{plan.resume_command()}`.")

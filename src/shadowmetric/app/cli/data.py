@@ -10,10 +10,10 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from shadowmetric.app.data.dataset import Reader
 from shadowmetric.app.data.manage.adding import Added, add_archives, check_space, counts_of
-from shadowmetric.app.data.dataset import DataMistake, Reader
+from shadowmetric.errors import DataMistake, Mistake
 from shadowmetric.progress import Bar
-from shadowmetric.errors import Mistake
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Root = Annotated[Path | None, Parameter(show_default=False)]
@@ -34,8 +34,8 @@ def list_datasets(*, data_root: Root = None, json: Flag = False) -> None:
     json
         Print JSON instead of tables.
     """
-    from shadowmetric.app.cli.tables.data import as_rows, print_list
     from shadowmetric.app.cli.screen import screen
+    from shadowmetric.app.cli.tables.data import as_rows, print_list
     from shadowmetric.app.data.catalogue import data_root as found_root
 
     root = found_root(data_root)
@@ -66,8 +66,8 @@ def check(
     json
         Print JSON instead of tables.
     """
-    from shadowmetric.app.cli.tables.data import print_inspection
     from shadowmetric.app.cli.screen import screen
+    from shadowmetric.app.cli.tables.data import print_inspection
     from shadowmetric.app.data.catalogue import find_reader, is_own, open_dataset
     from shadowmetric.app.data.manage.inspection import inspect
 
@@ -99,8 +99,8 @@ def add(name: str, /, *archives: Path, data_root: Root = None, allow_partial: Fl
     allow_partial
         Accept other counts than the official ones.
     """
-    from shadowmetric.app.cli.tables.data import print_added
     from shadowmetric.app.cli.screen import screen
+    from shadowmetric.app.cli.tables.data import print_added
     from shadowmetric.app.data.catalogue import data_root as found_root
     from shadowmetric.app.data.catalogue import find_reader
 

@@ -7,8 +7,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from shadowmetric.app.cli.config import CONFIG_HELP
-from shadowmetric.losses.catalogue import CONTROLS, LOSSES
 from shadowmetric.errors import Mistake, Stopped
+from shadowmetric.losses.catalogue import CONTROLS, LOSSES
 
 EXAMPLES = f"""\
 {CONFIG_HELP}
@@ -77,11 +77,11 @@ def doctor(
     json
         Print JSON instead of tables.
     """
-    from shadowmetric.app.doctor.ranks import agreement as ranks_doctor
-    from shadowmetric.app.doctor.devices.certificate_file import check_file, write_certificate
     from shadowmetric.app.doctor.devices.certificate import certify_device
-    from shadowmetric.app.doctor.ranks.subject import Subject
+    from shadowmetric.app.doctor.devices.certificate_file import check_file, write_certificate
     from shadowmetric.app.doctor.environment import environment
+    from shadowmetric.app.doctor.ranks import agreement as ranks_doctor
+    from shadowmetric.app.doctor.ranks.subject import Subject
     from shadowmetric.progress import Bar
 
     for option, value in (("--cross-batch-memory", cross_batch_memory), ("--dim", dim - 1)):
@@ -137,9 +137,9 @@ def show(here, device, found, ranks: int, as_json: bool) -> None:
     """Print everything."""
     from json import dumps
 
-    from shadowmetric.app.cli.tables.doctor_device import print_device
-    from shadowmetric.app.cli.tables.doctor import print_certificate, print_environment
     from shadowmetric.app.cli.screen import screen
+    from shadowmetric.app.cli.tables.doctor import print_certificate, print_environment
+    from shadowmetric.app.cli.tables.doctor_device import print_device
     from shadowmetric.runtime.files import without_nan
 
     console = screen()

@@ -8,10 +8,10 @@ from cyclopts import App
 
 from shadowmetric.app.cli.evaluation.input import Evaluated, what_to_evaluate
 from shadowmetric.app.cli.evaluation.settings import EvaluateSettings, File, check, check_out, spelt, write
+from shadowmetric.errors import Mistake
 from shadowmetric.evaluation import Interval, Scores
 from shadowmetric.evaluation import evaluate as scores_of
 from shadowmetric.progress import Bar
-from shadowmetric.errors import Mistake
 
 EXAMPLES = """\
 Examples:

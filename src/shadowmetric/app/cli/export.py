@@ -73,11 +73,11 @@ def export(
     if (bundle is None) != (pictures is None):
         raise Mistake("--bundle DIR and --pictures FOLDER belong together; give both, or neither.")
     from shadowmetric.app.cli.tables.export import print_parity
-    from shadowmetric.progress import Bar
     from shadowmetric.app.serving.exporting.bundle import check_place, write_bundle
     from shadowmetric.app.serving.exporting.export import export as write
     from shadowmetric.app.serving.indexing.listing import list_pictures
     from shadowmetric.app.training.runs.run import Run
+    from shadowmetric.progress import Bar
 
     if bundle is not None and pictures is not None:  # what can be refused is refused before the work
         check_place(bundle)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from shadowmetric.errors import Interrupted, Mistake
+from shadowmetric.progress import Report
 
 if TYPE_CHECKING:
     from shadowmetric.app.serving.indexing.listing import Listing
@@ -25,7 +26,6 @@ Examples; a second call embeds only what has changed:
 """
 ENDING = ".shadowmx"
 BATCH = 32
-Tell = Callable[[str, float], None]
 
 
 app = App(name="index", usage="Usage: shadowmetric index RUN FOLDER|TABLE.csv [OPTIONS]", help_epilogue=EXAMPLES)
@@ -64,10 +64,10 @@ def index(
     batch
         Pictures that are embedded at once.
     """
-    from shadowmetric.progress import Bar
     from shadowmetric.app.serving.indexing.build import check_same_folder
     from shadowmetric.app.serving.indexing.listing import list_pictures
     from shadowmetric.app.serving.model import open_model
+    from shadowmetric.progress import Bar
 
     if run is None or pictures is None:
         raise Mistake("give a run and a folder: `shadowmetric index RUN FOLDER`.")
@@ -89,7 +89,7 @@ def index(
 
 
 def indexed(
-    model: "Model", listing: "Listing", place: Path, approximate: str | None, batch: int, tell: Tell
+    model: "Model", listing: "Listing", place: Path, approximate: str | None, batch: int, tell: Report
 ) -> Callable[[], None]:
     """Write the index; return what says what was done, once the bar is gone."""
     from shadowmetric.app.cli.tables.index import say_indexed
@@ -99,7 +99,7 @@ def indexed(
     return lambda: say_indexed(made, place)
 
 
-def filled(model: "Model", listing: "Listing", to: str, batch: int, tell: Tell) -> Callable[[], None]:
+def filled(model: "Model", listing: "Listing", to: str, batch: int, tell: Report) -> Callable[[], None]:
     """Fill a vector store; return what says what was done."""
     from shadowmetric.app.cli.tables.index import say_filled
     from shadowmetric.app.serving.stores.filling import fill_store

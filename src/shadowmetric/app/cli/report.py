@@ -1,6 +1,7 @@
-"""`shadowmetric report`: runs, comparisons and reproductions on one page."""
+"""`shadowmetric report`: runs and comparisons on one page."""
 
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +14,7 @@ Examples:
 
     shadowmetric report runs/compare-digits
     shadowmetric report runs/digits-shadow-0 runs/digits-triplet-0 --out both.html
-    shadowmetric report reproduction --no-pictures
-    shadowmetric report paper/records/small --out tables.html
+    shadowmetric report runs --no-pictures
 """
 NEEDED = ("jinja2", "plotly")
 NEEDED_FOR_PICTURES = ("openTSNE",)
@@ -36,7 +36,7 @@ def report(
     Parameters
     ----------
     runs
-        Folders of runs, comparisons or records of reproductions, or folders that hold such folders.
+        Folders of runs or comparisons, or folders that hold such folders.
     out
         The page. Default: report.html in the first folder.
     pictures
@@ -47,15 +47,26 @@ def report(
 
     if not runs:
         raise Mistake("no folder is named; write `shadowmetric report RUN`, where RUN is a run or a comparison.")
+    place = page_place(runs, out, pictures=pictures)
+    from shadowmetric.app.report.making import write_report
+
+    with Bar() as bar:
+        size = write_report(runs, place, pictures=pictures, tell=bar)
+    say(screen(), written(place, size))
+
+
+def page_place(folders: Sequence[Path], out: Path | None, *, pictures: bool) -> Path:
+    """Return where the page goes, or refuse what stands against it."""
     needed = (*NEEDED, *(NEEDED_FOR_PICTURES if pictures else ()))
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise Mistake(f"{', '.join(missing)} is not installed; run `pip install 'shadowmetric[report]'`.")
-    from shadowmetric.app.report.making import write_report
-
-    place = out or runs[0] / "report.html"
+    place = out or folders[0] / "report.html"
     if place.is_dir():
         raise Mistake(f"--out {str(place)!r} is a folder; name a file, such as {str(place / 'report.html')!r}.")
-    with Bar() as bar:
-        size = write_report(runs, place, pictures=pictures, tell=bar)
-    say(screen(), f"The page is {place}, {size / 1e6:.1f} MB; it opens in any browser, without a network.")
+    return place
+
+
+def written(place: Path, size: int) -> str:
+    """Return the sentence about a page that was written."""
+    return f"The page is {place}, {size / 1e6:.1f} MB; it opens in any browser, without a network."

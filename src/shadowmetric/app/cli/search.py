@@ -64,11 +64,11 @@ def search(
     thumbnails
         Show small pictures in the terminal. Default: if it has the colours.
     """
-    from shadowmetric.progress import Bar
     from shadowmetric.app.serving.galleries.elsewhere import open_with_pictures
     from shadowmetric.app.serving.galleries.gallery import file_of
     from shadowmetric.app.serving.model import model_of
     from shadowmetric.app.serving.searching.search import search as find
+    from shadowmetric.progress import Bar
 
     if index is None or not pictures:
         raise Mistake("give an index and a picture: `shadowmetric search INDEX PICTURE`.")

@@ -7,8 +7,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from shadowmetric.app.cli.config import CONFIG_HELP
-from shadowmetric.errors import Mistake
 from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.errors import Mistake
 
 EXAMPLES = f"""\
 {CONFIG_HELP}

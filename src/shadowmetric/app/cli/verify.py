@@ -54,12 +54,12 @@ def verify(
         Print JSON.
     """
     from shadowmetric.app.cli.screen import say, screen
-    from shadowmetric.progress import Bar
-    from shadowmetric.app.serving.verification.calibration import calibrate
     from shadowmetric.app.serving.model import open_model
     from shadowmetric.app.serving.places import check_run
+    from shadowmetric.app.serving.verification.calibration import calibrate
     from shadowmetric.app.serving.verification.verifying import check_rate, cosine_of
     from shadowmetric.app.training.runs.run import Run
+    from shadowmetric.progress import Bar
 
     if run is None or first is None or second is None:
         raise Mistake("give a run and two pictures: `shadowmetric verify RUN PICTURE PICTURE`.")

@@ -13,7 +13,7 @@ import contextlib
 import multiprocessing
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -21,13 +21,13 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from shadowmetric.errors import Interrupted, Mistake, Stopped
 from shadowmetric.app.training.interrupt import Stop
 from shadowmetric.app.training.runs.origin import cores
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.errors import Interrupted, Mistake, Stopped
+from shadowmetric.progress import Report
 
-Tell = Callable[[float, str], None]  # told the share of the plan that is done, and what is under way
 POLL = 0.5  # seconds
 RETRY = 5.0  # seconds after which a cell that was locked is tried again
 ELSEWHERE = "trained by another process"
@@ -89,7 +89,7 @@ class Worker:
         self.process.join()
 
 
-def run_cells(cells: Sequence[Cell], jobs: int, tell: Tell | None = None) -> dict[str, str]:
+def run_cells(cells: Sequence[Cell], jobs: int, tell: Report | None = None) -> dict[str, str]:
     """Run what is not finished; return why each cell failed that did, by its name.
 
     Ctrl-C lets every process save its run, and is then raised as Interrupted.
@@ -179,8 +179,8 @@ def signals_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def progress(cells: Sequence[Cell]) -> tuple[float, str]:
-    """Return the share of all epochs that is done, from the journals, and which cells are under way."""
+def progress(cells: Sequence[Cell]) -> tuple[str, float]:
+    """Return which cells are under way, and the share of all epochs that is done, from the journals."""
     shares, names = [], []
     for cell in cells:
         if cell.run.scores_file.exists():
@@ -191,7 +191,7 @@ def progress(cells: Sequence[Cell]) -> tuple[float, str]:
             names.append(cell.name)
         else:
             shares.append(0.0)
-    return sum(shares) / len(shares), ", ".join(names)
+    return ", ".join(names), sum(shares) / len(shares)
 
 
 def made(folder: Path) -> Path:

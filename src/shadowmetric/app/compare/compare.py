@@ -22,17 +22,18 @@ import torch
 from filelock import FileLock
 from safetensors.torch import load_file
 
-from shadowmetric.evaluation import PairedTest, paired_test
-from shadowmetric.app.compare.cells import Tell, made, run_cells
+from shadowmetric.app.compare.cells import made, run_cells
 from shadowmetric.app.compare.floors import FLOORS, raw_pixels, untrained
 from shadowmetric.app.compare.plan import Plan
-from shadowmetric.losses.catalogue import CONTROLS
-from shadowmetric.errors import Interrupted
 from shadowmetric.app.training.ending import write_queries
-from shadowmetric.runtime.files import write_text
+from shadowmetric.app.training.preparation import prepare
 from shadowmetric.app.training.runs.origin import cores
-from shadowmetric.app.training.preparation import Report, prepare
 from shadowmetric.app.training.runs.run import Run
+from shadowmetric.errors import Interrupted
+from shadowmetric.evaluation import PairedTest, paired_test
+from shadowmetric.losses.catalogue import CONTROLS
+from shadowmetric.progress import Report
+from shadowmetric.runtime.files import write_text
 
 FIGURES = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "silhouette")
 FIGURES = (*FIGURES, "accuracy", "macro_f1", "nmi", "convergence_epoch")
@@ -59,7 +60,7 @@ class Row:
         return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
-def compare(plan: Plan, *, jobs: int | None = None, tell: Tell | None = None) -> tuple[list[Row], dict[str, str]]:
+def compare(plan: Plan, *, jobs: int | None = None, tell: Report | None = None) -> tuple[list[Row], dict[str, str]]:
     """Run what is missing of the plan, write compare.csv; return the rows of the table, and why cells failed."""
     try:
         if plan.floors:
@@ -76,12 +77,12 @@ def default_jobs(plan: Plan) -> int:
     return 1 if torch.accelerator.is_available() and plan.settings.device != "cpu" else cores()
 
 
-def run_floors(plan: Plan, tell: Tell | None) -> None:
+def run_floors(plan: Plan, tell: Report | None) -> None:
     """Score what needs no training; another process that does so is waited for."""
 
     def report(stage: str, share: float) -> None:
         if tell is not None:
-            tell(0.0, f"floors: {stage} {100 * share:.0f} %")
+            tell(f"floors: {stage} {100 * share:.0f} %", 0.0)
 
     with FileLock(made(plan.out) / ".floors.lock"):
         score_floors(plan, report)

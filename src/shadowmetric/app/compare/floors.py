@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from shadowmetric.app.data.loading import batches_in_order
-from shadowmetric.evaluation import Scores
-from shadowmetric.app.training.preparation import Parts, Report
+from shadowmetric.app.training.preparation import Parts
 from shadowmetric.app.training.scoring import needed, score_test, scores_of_rows
 from shadowmetric.app.training.setup import embedder_for
+from shadowmetric.evaluation import Scores
+from shadowmetric.progress import Report
 
 SIDE = 32  # pixels
 FLOORS = ("raw_pixels", "untrained")

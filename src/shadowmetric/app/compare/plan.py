@@ -13,11 +13,11 @@ from filelock import FileLock
 
 from shadowmetric.app.compare.cells import Cell, made
 from shadowmetric.app.compare.floors import FLOORS
-from shadowmetric.losses.catalogue import CONTROLS, PAPER_LOSSES
-from shadowmetric.errors import Mistake
-from shadowmetric.runtime.files import write_text
 from shadowmetric.app.training.runs.run import Run, quoted
 from shadowmetric.app.training.runs.settings import TrainSettings, as_plain, check_settings, from_plain, with_recipe
+from shadowmetric.errors import Mistake
+from shadowmetric.losses.catalogue import CONTROLS, PAPER_LOSSES
+from shadowmetric.runtime.files import write_text
 
 FILE = "compare.yaml"
 PLACES = ("data_root", "cache_mb", "workers", "save_every")  # settings of a machine, not of a training

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from shadowmetric.app.data.dataset import DataMistake, Split
-from shadowmetric.app.data.images import ArrayImages, BrokenImage, ImageSource
+from shadowmetric.app.data.dataset import Split
+from shadowmetric.app.data.images import ArrayImages, ImageSource
 from shadowmetric.app.data.preprocessing import Preprocessing
+from shadowmetric.errors import BrokenImage, DataMistake
 
 THREADS = 4
 NAMED = 5  # broken files in a sentence
-Tell = Callable[[int], None]  # told how many pictures are done
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +71,17 @@ class CachedImages:
 
 
 def prepared(
-    split: Split, shape: Preprocessing, *, limit_bytes: int, skip_broken: bool = False, tell: Tell | None = None
+    split: Split,
+    shape: Preprocessing,
+    *,
+    limit_bytes: int,
+    skip_broken: bool = False,
+    tell: Callable[[int], None] | None = None,
 ) -> tuple[Split, list[str]]:
     """Return the split with resized pictures, in memory if they fit, and the names of those left out as broken.
 
     Pictures that are not kept are decoded here only if broken ones are to be skipped; otherwise whoever meets one is
-    told its name.
+    told its name. tell: told how many pictures are done.
     """
     if len(split) == 0:
         raise DataMistake("there are no pictures.")
@@ -113,7 +118,9 @@ def estimated_bytes(images: ImageSource, looked_at: int = 31) -> float:
     return float(np.mean(sizes)) * len(images) if sizes else 0.0
 
 
-def _read_all(images: ImageSource, keep: bool, tell: Tell | None) -> tuple[list[Tensor], dict[int, str]]:
+def _read_all(
+    images: ImageSource, keep: bool, tell: Callable[[int], None] | None
+) -> tuple[list[Tensor], dict[int, str]]:
     """Return the pictures that can be read, in order, or nothing if they are not to be kept; and what is broken."""
 
     def attempt(number: int) -> Tensor | str | None:

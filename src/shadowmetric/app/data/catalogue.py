@@ -12,23 +12,24 @@ import difflib
 import os
 from pathlib import Path
 
+from shadowmetric.app.data.dataset import Dataset, Reader
 from shadowmetric.app.data.datasets.cars196 import CARS196
 from shadowmetric.app.data.datasets.cifar10 import CIFAR10
 from shadowmetric.app.data.datasets.cifar100 import CIFAR100, PNG_FOLDER
-from shadowmetric.app.data.own.csv_file import read_csv
 from shadowmetric.app.data.datasets.cub200 import CUB200
-from shadowmetric.app.data.dataset import DataMistake, Dataset, Reader
 from shadowmetric.app.data.datasets.digits import DIGITS
 from shadowmetric.app.data.datasets.fashion_mnist import FASHION_MNIST
-from shadowmetric.app.data.own.folder import read_folder
 from shadowmetric.app.data.datasets.ham10000 import HAM10000
 from shadowmetric.app.data.datasets.inshop import INSHOP
 from shadowmetric.app.data.datasets.mnist import MNIST
-from shadowmetric.app.data.own.npz_file import read_npz
 from shadowmetric.app.data.datasets.odir5k import ODIR5K
 from shadowmetric.app.data.datasets.sop import SOP
 from shadowmetric.app.data.datasets.tiny_imagenet import TINY_IMAGENET
+from shadowmetric.app.data.own.csv_file import read_csv
+from shadowmetric.app.data.own.folder import read_folder
+from shadowmetric.app.data.own.npz_file import read_npz
 from shadowmetric.app.data.zero_shot import by_classes
+from shadowmetric.errors import DataMistake
 
 DATASETS: dict[str, Reader] = {
     reader.name: reader

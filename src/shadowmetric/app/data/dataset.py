@@ -14,13 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from shadowmetric.app.data.images import ImageSource
-from shadowmetric.errors import Mistake
+from shadowmetric.errors import DataMistake
 
 ZERO_SHOT, STANDARD = "zero_shot", "standard"
-
-
-class DataMistake(Mistake):
-    """What is wrong with a dataset, in one sentence that names the file, the value and the remedy."""
 
 
 @dataclass(frozen=True, eq=False)

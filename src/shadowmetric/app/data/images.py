@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shadowmetric.errors import BrokenImage as BrokenImage
 from shadowmetric.runtime.shape import MOST_PIXELS
-from shadowmetric.runtime.shape import BrokenImage as BrokenImage
 
 
 @runtime_checkable

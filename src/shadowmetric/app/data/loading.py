@@ -18,9 +18,10 @@ from torch.utils.data import DataLoader
 from shadowmetric.app.data.augmentation import NONE, Augmentation
 from shadowmetric.app.data.cache import ResizedImages
 from shadowmetric.app.data.dataset import Split
-from shadowmetric.app.data.images import ArrayImages, BrokenImage
+from shadowmetric.app.data.images import ArrayImages
 from shadowmetric.app.data.preprocessing import Preprocessing
 from shadowmetric.batches.sampler import PKSampler
+from shadowmetric.errors import BrokenImage
 
 
 class Draw(NamedTuple):

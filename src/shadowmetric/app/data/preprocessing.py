@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shadowmetric.app.data.images import BrokenImage, ImageSource
+from shadowmetric.app.data.images import ImageSource
+from shadowmetric.errors import BrokenImage
 from shadowmetric.runtime.shape import Shape
 
 SMALL = 128  # pixels of the short side

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from shadowmetric.app.data.dataset import ZERO_SHOT, DataMistake, Dataset
+from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset
+from shadowmetric.errors import DataMistake
 
 
 def by_classes(dataset: Dataset) -> Dataset:

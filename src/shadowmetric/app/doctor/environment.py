@@ -16,9 +16,9 @@ import torch
 import torch.distributed as dist
 from packaging.requirements import Requirement
 
-from shadowmetric.batches import meter
 from shadowmetric.app.data.catalogue import data_root
 from shadowmetric.app.training.runs.origin import cpu_name
+from shadowmetric.batches import meter
 
 PACKAGES = ("shadowmetric", "torch", "accelerate", "torchvision", "timm")
 SHARED_MEMORY = Path("/dev/shm")

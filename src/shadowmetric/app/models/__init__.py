@@ -6,4 +6,4 @@ from shadowmetric.app.models.batch_norm import has_batch_norm as has_batch_norm
 from shadowmetric.app.models.build import build_embedder as build_embedder
 from shadowmetric.app.models.embedder import Embedder as Embedder
 from shadowmetric.app.models.embedder import parameter_groups as parameter_groups
-from shadowmetric.app.models.wording import ModelMistake as ModelMistake
+from shadowmetric.errors import ModelMistake as ModelMistake

@@ -28,10 +28,11 @@ from shadowmetric.app.models.backbones import BACKBONES, Backbone
 from shadowmetric.app.models.embedder import Embedder
 from shadowmetric.app.models.first_layer import check_channels
 from shadowmetric.app.models.match import load_matching
-from shadowmetric.app.models.wording import ModelMistake, check_whole
 from shadowmetric.app.models.published import published_weights
 from shadowmetric.app.models.timm_backbone import PREFIX, seen_features, timm_backbone
 from shadowmetric.app.models.weights import read_weights
+from shadowmetric.app.models.wording import check_whole
+from shadowmetric.errors import ModelMistake
 
 PRETRAINED = "pretrained"
 SMALLEST = 8  # pixels

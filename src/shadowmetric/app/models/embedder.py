@@ -18,7 +18,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.app.models.wording import ModelMistake, check_whole
+from shadowmetric.app.models.wording import check_whole
+from shadowmetric.errors import ModelMistake
 from shadowmetric.types import Embeddings
 
 

@@ -15,7 +15,7 @@ The convolution of the stem gets stride 1 and the pool after it goes; the kernel
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.app.models.wording import ModelMistake
+from shadowmetric.errors import ModelMistake
 
 SMALL = 64  # pixels: up to this size the stem keeps the resolution
 

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from shadowmetric.app.models.embedder import Embedder
 from shadowmetric.app.models.first_layer import first_convolution, grey_kernels
-from shadowmetric.app.models.wording import ModelMistake, first_few
+from shadowmetric.app.models.wording import first_few
+from shadowmetric.errors import ModelMistake
 
 BACKBONE, HEAD = "backbone.", "head."
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from shadowmetric.app.models.wording import ModelMistake, said
 from shadowmetric.app.models.timm_backbone import PREFIX
+from shadowmetric.app.models.wording import said
+from shadowmetric.errors import ModelMistake
 
 
 def published_weights(name: str) -> dict[str, Tensor]:

@@ -13,7 +13,8 @@ from torch import nn
 
 from shadowmetric.app.models.backbones import Backbone
 from shadowmetric.app.models.first_layer import fit_channels
-from shadowmetric.app.models.wording import ModelMistake, said
+from shadowmetric.app.models.wording import said
+from shadowmetric.errors import ModelMistake
 
 PREFIX = "timm:"
 

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shadowmetric.app.models.wording import ModelMistake, first_few, said
+from shadowmetric.app.models.wording import first_few, said
+from shadowmetric.errors import ModelMistake
 
 WRAPS = ("state_dict", "model_state_dict", "model")
 PREFIXES = ("module.", "_orig_mod.", "model.")

@@ -1,10 +1,6 @@
-"""What is wrong with a backbone or its weights, in one sentence."""
+"""What sentences about a backbone or its weights have in common."""
 
-from shadowmetric.errors import Mistake
-
-
-class ModelMistake(Mistake):
-    """Names the backbone or file, the value received and the remedy."""
+from shadowmetric.errors import ModelMistake
 
 
 def check_whole(name: str, value: object, least: int) -> None:

@@ -1,8 +1,7 @@
 """Folders into plain records: which runs there are, what they noted, and which of them stand side by side.
 
 A folder is a run (settings.yaml), a comparison (compare.yaml, its runs inside), or holds such folders one level below.
-Runs that belong to no comparison are put together by what they were trained on. Records of studies, which may be all
-that there is, lie in a folder or in its folder `records`.
+Runs that belong to no comparison are put together by what they were trained on.
 
 Memory: the journals and scores of all runs.
 """
@@ -13,17 +12,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from paper.catalogue import STUDIES
 from shadowmetric.app.compare.compare import FIGURES, Row, rows_of
 from shadowmetric.app.compare.plan import FILE as PLAN_FILE
 from shadowmetric.app.compare.plan import Plan, read_plan
-from paper.study import Records, records_in
-from shadowmetric.errors import Mistake
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import as_plain
+from shadowmetric.errors import Mistake
 
 REPLAY = "replay.txt"
-RECORDS = "records"
 
 
 @dataclass(frozen=True)
@@ -70,33 +66,33 @@ class Group:
         return {name: found[name] for name in self.names() if name in found}
 
 
-def collect(folders: Sequence[Path]) -> list[Group]:
-    """Return all runs that the folders hold, comparisons first; refuse a folder that holds neither run nor record."""
+def collect(folders: Sequence[Path], *, may_be_empty: bool = False) -> list[Group]:
+    """Return all runs that the folders hold, comparisons first; refuse a folder without any, unless it may be so."""
     plans, runs = {}, {}
     for folder in folders:
-        for place in places(folder):
+        for place in places(folder, may_be_empty=may_be_empty):
             (plans if (place / PLAN_FILE).exists() else runs)[place.resolve()] = place
     groups = [comparison(place) for place in plans.values()]
     inside = {member.run.folder.resolve() for group in groups for member in group.members}
     groups += single_runs([Run(place) for real, place in runs.items() if real not in inside])
     begun = any(member.journal or member.scores for group in groups for member in group.members)
-    if not begun and not any(map(records_of, folders)):
+    if not begun and not may_be_empty:
         raise Mistake(f"{folders[0]} has no finished epoch yet, so there is nothing to report; train on first.")
     return told_apart(groups)
 
 
-def places(folder: Path) -> list[Path]:
-    """Return the folder itself if it is a comparison or a run, else those below it; none if it has records only."""
+def places(folder: Path, *, may_be_empty: bool = False) -> list[Path]:
+    """Return the folder itself if it is a comparison or a run, else those below it."""
     if not folder.is_dir():
         there = "is a file" if folder.is_file() else "is not there"
         raise Mistake(f"{folder} {there}; name the folder of a run, a comparison, or one that holds such folders.")
     if is_one(folder):
         return [folder]
     found = [place for place in sorted(folder.iterdir()) if place.is_dir() and is_one(place)]
-    if not found and not records_of(folder):
+    if not found and not may_be_empty:
         raise Mistake(
-            f"{folder} holds no run and no record: there is no settings.yaml or {PLAN_FILE} in it or one folder below, "
-            "and no record of a study; name the folder of a run, a comparison, or a reproduction."
+            f"{folder} holds no run: there is no settings.yaml or {PLAN_FILE} in it or one folder below; name the "
+            "folder of a run, a comparison, or one that holds such folders."
         )
     return found
 
@@ -104,22 +100,6 @@ def places(folder: Path) -> list[Path]:
 def is_one(folder: Path) -> bool:
     """Return whether a folder is a run or a comparison."""
     return (folder / PLAN_FILE).exists() or Run(folder).settings_file.exists()
-
-
-def records_of(folder: Path) -> Records:
-    """Return the records of studies in the place where a folder has them."""
-    return records_in(records_place(folder), record_names())
-
-
-def records_place(folder: Path) -> Path:
-    """Return the folder `records` inside if it has any, else the folder itself."""
-    inside = folder / RECORDS
-    return inside if any((inside / f"{name}.json").exists() for name in record_names()) else folder
-
-
-def record_names() -> list[str]:
-    """Return the names of all records that studies leave."""
-    return list(dict.fromkeys(name for study in STUDIES.values() for name in study.record_names()))
 
 
 def told_apart(groups: Sequence[Group]) -> list[Group]:

@@ -17,14 +17,14 @@ import jinja2
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from shadowmetric.app.report.charts import MemoryBar, memory_bars
+from shadowmetric.app.report.collect import Group
 from shadowmetric.app.report.showcase.gallery import KINDS
 from shadowmetric.app.report.showcase.showcase import Showcase
 from shadowmetric.app.report.tables import Table
-from shadowmetric.errors import Mistake
-from shadowmetric.app.report.charts import MemoryBar, memory_bars
-from shadowmetric.app.report.collect import Group
 from shadowmetric.app.report.views import Level, group_view
 from shadowmetric.app.report.words import as_view, environment, light, memory_table
+from shadowmetric.errors import Mistake
 
 HERE = Path(__file__).parent / "page"
 BUDGET = 12_000_000  # bytes

@@ -5,8 +5,8 @@ differences holds 0), and that of one training (how far Shadow and twice Shadow,
 one another).
 """
 
-from paper.beside import interval
 from shadowmetric.app.compare.compare import Row
+from shadowmetric.app.compare.seed_intervals import interval
 from shadowmetric.app.compare.wording import factor_matters, seed_differences
 from shadowmetric.app.report.collect import Group
 

@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from shadowmetric.app.report.showcase.gallery import KINDS
-from shadowmetric.app.report.showcase.showcase import Showcase
 from shadowmetric.app.compare.wording import findings
 from shadowmetric.app.report.charts import MEASURES, SERIES, Style, differences
 from shadowmetric.app.report.collect import Group, Member
 from shadowmetric.app.report.curves import curves
 from shadowmetric.app.report.planes import heatmap, plane
 from shadowmetric.app.report.portable import sentence
+from shadowmetric.app.report.showcase.gallery import KINDS
+from shadowmetric.app.report.showcase.showcase import Showcase
 from shadowmetric.app.report.summary import summary, training_noise
 from shadowmetric.app.report.words import (
     about_confusion,

@@ -6,14 +6,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from shadowmetric.app.report.showcase.confusion import Confused
-from shadowmetric.app.report.showcase.points import Points
-from shadowmetric.app.report.tables import Table
 from shadowmetric.app.compare.wording import COLUMNS, by_seed, difference, figure
 from shadowmetric.app.report.charts import MEASURES, MemoryBar
 from shadowmetric.app.report.collect import Group, Member
 from shadowmetric.app.report.curves import by_epoch, mean_of
 from shadowmetric.app.report.portable import LEFT_OUT, setting
+from shadowmetric.app.report.showcase.confusion import Confused
+from shadowmetric.app.report.showcase.points import Points
+from shadowmetric.app.report.tables import Table
 
 MARKS = re.compile(r"`([^`]+)`|(?<![\w*])\*(?=[^\s*])([^*]*[^\s*])\*(?![\w*])")
 MOST_EPOCHS = 25  # rows of a table of curves

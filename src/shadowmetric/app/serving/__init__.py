@@ -21,16 +21,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shadowmetric.errors import Mistake
+from shadowmetric.progress import Report
 
 if TYPE_CHECKING:
-    from shadowmetric.runtime.threshold import Decision
     from shadowmetric.app.serving.exporting.export import Exported
-    from shadowmetric.app.serving.stores.filling import Filled
     from shadowmetric.app.serving.indexing.build import Indexed
     from shadowmetric.app.serving.searching.search import Answer
+    from shadowmetric.app.serving.stores.filling import Filled
+    from shadowmetric.runtime.threshold import Decision
 
 Place = str | Path
-Tell = Callable[[str, float], None]
 
 
 def export(
@@ -39,7 +39,7 @@ def export(
     *,
     bundle: Place | None = None,
     pictures: Place | None = None,
-    tell: Tell | None = None,
+    tell: Report | None = None,
     **settings: Any,
 ) -> Exported:
     """Write ONNX files of a run; settings are those of `exporting.export`: int8, limit, accept, images.
@@ -67,7 +67,7 @@ def index(
     *,
     approximate: str | None = None,
     batch: int = 32,
-    tell: Tell | None = None,
+    tell: Report | None = None,
 ) -> Indexed | Filled:
     """Embed the pictures of a folder or a table into a file, or into a vector store if `out` is an address of one."""
     from shadowmetric.app.serving.galleries.gallery import is_store
@@ -107,12 +107,12 @@ def verify(
     rate: float = 0.01,
     *,
     data_root: Place | None = None,
-    tell: Tell | None = None,
+    tell: Report | None = None,
 ) -> Decision:
     """Return whether two pictures show the same, at the threshold that takes at most so many pairs of two for one."""
-    from shadowmetric.app.serving.verification.calibration import calibrate
     from shadowmetric.app.serving.model import open_model
     from shadowmetric.app.serving.places import check_run
+    from shadowmetric.app.serving.verification.calibration import calibrate
     from shadowmetric.app.serving.verification.verifying import check_rate, cosine_of
     from shadowmetric.app.training.runs.run import Run
 

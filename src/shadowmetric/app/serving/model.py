@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from shadowmetric.runtime.entries import About
-from shadowmetric.runtime.pictures import Shape
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.places import check_run
 from shadowmetric.app.training.runs.run import Run
+from shadowmetric.errors import Mistake
+from shadowmetric.runtime.entries import About
+from shadowmetric.runtime.pictures import Shape
 
 if TYPE_CHECKING:
     from shadowmetric.runtime.model import OnnxModel

@@ -6,19 +6,19 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from shadowmetric.batches.budget import parse_bytes
-from shadowmetric.batches.meter import peak_bytes
-from shadowmetric.evaluation import Scores
-from shadowmetric.evaluation.plateau import TOLERANCE, convergence_epoch
-from shadowmetric.errors import Interrupted
-from shadowmetric.ops.ranks import sent_from_first
-from shadowmetric.runtime.files import write_whole
 from shadowmetric.app.training.interrupt import Stop
 from shadowmetric.app.training.runs.origin import origin
-from shadowmetric.app.training.preparation import Report
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.scoring import score_test
 from shadowmetric.app.training.setup import Training
+from shadowmetric.batches.budget import parse_bytes
+from shadowmetric.batches.meter import peak_bytes
+from shadowmetric.errors import Interrupted
+from shadowmetric.evaluation import Scores
+from shadowmetric.evaluation.plateau import TOLERANCE, convergence_epoch
+from shadowmetric.ops.ranks import sent_from_first
+from shadowmetric.progress import Report
+from shadowmetric.runtime.files import write_whole
 
 KEPT_VALUES = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "accuracy")
 

@@ -5,16 +5,16 @@ from typing import Any
 
 from safetensors.torch import save_file
 
-from shadowmetric.batches.meter import peak_bytes
-from shadowmetric.evaluation.plateau import has_plateaued
-from shadowmetric.errors import Interrupted
-from shadowmetric.ops.ranks import sent_from_first
-from shadowmetric.runtime.files import without_nan, write_whole
 from shadowmetric.app.training.interrupt import Stop
 from shadowmetric.app.training.scoring import score_epoch, score_test
 from shadowmetric.app.training.setup import Training
 from shadowmetric.app.training.tally import Tally
 from shadowmetric.app.training.watch import COLLAPSED_RANK, Watch
+from shadowmetric.batches.meter import peak_bytes
+from shadowmetric.errors import Interrupted
+from shadowmetric.evaluation.plateau import has_plateaued
+from shadowmetric.ops.ranks import sent_from_first
+from shadowmetric.runtime.files import without_nan, write_whole
 
 
 def finish_epoch(training: Training, stop: Stop) -> None:

@@ -18,15 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shadowmetric.batches.cached import Step, cached_step
-from shadowmetric.checks import NotFinite
 from shadowmetric.app.data.augmentation import Augmentation
 from shadowmetric.app.data.loading import Batch, training_batches, wanted_workers
-from shadowmetric.errors import Interrupted, Stopped
-from shadowmetric.ops.ranks import ranks_here, share, summed
 from shadowmetric.app.training.ending import finish
 from shadowmetric.app.training.epoch import finish_epoch, plateaued
-from shadowmetric.runtime.files import write_json
 from shadowmetric.app.training.interrupt import Stop
 from shadowmetric.app.training.mining_epochs import mine_as_at, said_at
 from shadowmetric.app.training.optimizer import set_rates, share_of_peak
@@ -36,6 +31,10 @@ from shadowmetric.app.training.setup import Training, set_up
 from shadowmetric.app.training.show import Moment, Show, Silent
 from shadowmetric.app.training.tally import Tally
 from shadowmetric.app.training.watch import COLLAPSED_COSINE, LOOK_EVERY, Watch, look, some_of
+from shadowmetric.batches.cached import Step, cached_step
+from shadowmetric.errors import Interrupted, NotFinite, Stopped
+from shadowmetric.ops.ranks import ranks_here, share, summed
+from shadowmetric.runtime.files import write_json
 
 
 def train(

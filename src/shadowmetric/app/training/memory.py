@@ -10,6 +10,12 @@ from typing import cast
 import torch
 from torch import nn
 
+from shadowmetric.app.models import Embedder
+from shadowmetric.app.training.mining_epochs import mine_as_at
+from shadowmetric.app.training.preparation import Parts
+from shadowmetric.app.training.runs.recipes import Recipe
+from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.app.training.scoring import needed
 from shadowmetric.batches.budget import (
     LEAST_SCRATCH,
     Needs,
@@ -22,15 +28,9 @@ from shadowmetric.batches.budget import (
 from shadowmetric.batches.cached import BATCH_NORM_CHANGES, uses_batch_statistics
 from shadowmetric.batches.meter import held_bytes
 from shadowmetric.batches.sampler import shares
-from shadowmetric.losses.sums import SummedLoss
 from shadowmetric.errors import Mistake
-from shadowmetric.app.models import Embedder
+from shadowmetric.losses.sums import SummedLoss
 from shadowmetric.ops.memory import Sizes
-from shadowmetric.app.training.mining_epochs import mine_as_at
-from shadowmetric.app.training.preparation import Parts
-from shadowmetric.app.training.runs.recipes import Recipe
-from shadowmetric.app.training.scoring import needed
-from shadowmetric.app.training.runs.settings import TrainSettings
 
 MEGABYTE = 2**20
 PROBE_IMAGES = 64

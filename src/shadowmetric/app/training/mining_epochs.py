@@ -6,8 +6,8 @@ there is something to be hard about. The miner follows from the epoch alone, so 
 
 from torch import nn
 
-from shadowmetric.losses.mined import MINERS
 from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.losses.mined import MINERS
 
 
 def miner_at(settings: TrainSettings, epoch: int) -> str:

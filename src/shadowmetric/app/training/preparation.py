@@ -6,7 +6,6 @@ are held out where the test classes are new as well and there are at least 20 tr
 class; pictures of one group stay together.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,11 +16,11 @@ from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Split
 from shadowmetric.app.data.preprocessing import Preprocessing, preprocessing_for
 from shadowmetric.app.data.splits import part_classes, part_images
 from shadowmetric.app.data.thinning import thinned
-from shadowmetric.errors import Mistake
 from shadowmetric.app.training.runs.settings import TrainSettings, resolved
+from shadowmetric.errors import Mistake
+from shadowmetric.progress import Report
 
 LEAST_CLASSES = 20  # of a training split, to hold whole ones out
-Report = Callable[[str, float], None]  # told what is done, and the share of it
 
 
 @dataclass(frozen=True, eq=False)

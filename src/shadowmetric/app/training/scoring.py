@@ -18,7 +18,7 @@ from shadowmetric.app.data.preprocessing import Preprocessing
 from shadowmetric.evaluation import MEASURES, Scores, evaluate
 from shadowmetric.evaluation.evaluate import SCRATCH_BYTES
 from shadowmetric.ops.ranks import Ranks, gathered, ranks_here, share
-from shadowmetric.app.training.preparation import Report
+from shadowmetric.progress import Report
 
 BATCH = 128
 RETRIEVAL = tuple(name for name in MEASURES if name != "accuracy")

@@ -15,15 +15,6 @@ from accelerate.tracking import get_available_trackers
 from accelerate.utils import broadcast_object_list
 from torch import Tensor, nn
 
-from shadowmetric.batches import CrossBatchMemory, GatheredLoss
-from shadowmetric.batches.budget import Plan
-from shadowmetric.batches.meter import give_back_at_once
-from shadowmetric.batches.sampler import PKSampler
-from shadowmetric.integrations.pml_losses import PREFIX, build_pml_loss
-from shadowmetric.losses.catalogue import build_loss
-from shadowmetric.losses.length_penalty import LengthPenalty
-from shadowmetric.losses.sums import SummedLoss
-from shadowmetric.errors import Mistake
 from shadowmetric.app.models import Embedder, build_embedder
 from shadowmetric.app.training import checkpoint
 from shadowmetric.app.training.checkpoint import State
@@ -41,9 +32,18 @@ from shadowmetric.app.training.optimizer import build_optimizer
 from shadowmetric.app.training.preparation import Parts, prepare
 from shadowmetric.app.training.runs.recipes import Recipe
 from shadowmetric.app.training.runs.run import Run
-from shadowmetric.app.training.scoring import BATCH, How
 from shadowmetric.app.training.runs.settings import TrainSettings, chosen_recipe
+from shadowmetric.app.training.scoring import BATCH, How
 from shadowmetric.app.training.show import Show, Silent
+from shadowmetric.batches import CrossBatchMemory, GatheredLoss
+from shadowmetric.batches.budget import Plan
+from shadowmetric.batches.meter import give_back_at_once
+from shadowmetric.batches.sampler import PKSampler
+from shadowmetric.errors import Mistake
+from shadowmetric.integrations.pml_losses import PREFIX, build_pml_loss
+from shadowmetric.losses.catalogue import build_loss
+from shadowmetric.losses.length_penalty import LengthPenalty
+from shadowmetric.losses.sums import SummedLoss
 
 Found = TypeVar("Found")
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from shadowmetric.errors import Stopped
 from shadowmetric.losses.exhaustive import is_exhaustive
 from shadowmetric.losses.mined import MinedLoss, mine, triplet_values
 from shadowmetric.mining.given import Given, Mined
-from shadowmetric.errors import Stopped
 from shadowmetric.ops.ranks import gathered, ranks_here
 from shadowmetric.types import Miner, Triplets
 

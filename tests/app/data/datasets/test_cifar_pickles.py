@@ -10,12 +10,11 @@ import pytest
 import torch
 from PIL import Image
 
-from shadowmetric.app.data.datasets import cifar10
-from shadowmetric.app.data.datasets import cifar100
+from shadowmetric.app.data.datasets import cifar10, cifar100
 from shadowmetric.app.data.datasets.cifar10 import CIFAR10
 from shadowmetric.app.data.datasets.cifar100 import CIFAR100
 from shadowmetric.app.data.datasets.cifar_pickles import ArrayUnpickler, read_pickle
-from shadowmetric.app.data.dataset import DataMistake
+from shadowmetric.errors import DataMistake
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (4, 3072), dtype=np.uint8)
 

@@ -8,8 +8,8 @@ import pytest
 from dataset_trees import picture, text
 
 from shadowmetric.app.data.datasets.cub200 import CUB200
-from shadowmetric.app.data.dataset import DataMistake
 from shadowmetric.app.data.datasets.lists import are_there, listed, load, names_in, parse_each, read_list
+from shadowmetric.errors import DataMistake
 
 READER = replace(CUB200, name="set", folder="set")
 ODD = [

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from shadowmetric.app.data.dataset import DataMistake
 from shadowmetric.app.data.datasets.fashion_mnist import FASHION_MNIST
 from shadowmetric.app.data.datasets.mnist import ARCHIVES, MNIST
+from shadowmetric.errors import DataMistake
 
 RANDOM = np.random.default_rng(0)
 IMAGES, LABELS = RANDOM.integers(0, 256, (12, 28, 28), dtype=np.uint8), np.arange(12, dtype=np.uint8) % 10

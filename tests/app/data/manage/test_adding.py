@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from shadowmetric.app.data.manage.adding import INSIDE, MD5, add_archives, check_space, space_needed
 from shadowmetric.app.data.catalogue import DATASETS
-from shadowmetric.app.data.dataset import DataMistake
-from shadowmetric.app.data.own.folder import read_folder
+from shadowmetric.app.data.manage.adding import INSIDE, MD5, add_archives, check_space, space_needed
 from shadowmetric.app.data.manage.unpacking import Limits
+from shadowmetric.app.data.own.folder import read_folder
+from shadowmetric.errors import DataMistake
 
 WHOLE = ("a/1.png", "a/2.png", "b/1.png", "b/2.png")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from shadowmetric.app.data.manage.archive import is_archive, unpack
-from shadowmetric.app.data.dataset import DataMistake
 from shadowmetric.app.data.manage.unpacking import Limits
+from shadowmetric.errors import DataMistake
 
 MODES = {".tar": "w", ".tar.gz": "w:gz", ".tgz": "w:gz", ".tar.xz": "w:xz"}
 

@@ -9,8 +9,8 @@ from PIL import Image
 
 from shadowmetric.app.data.catalogue import DATASETS
 from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, Dataset, Split
-from shadowmetric.app.data.manage.fingerprints import BLOCK, decoded
 from shadowmetric.app.data.images import ArrayImages, FileImages
+from shadowmetric.app.data.manage.fingerprints import BLOCK, decoded
 from shadowmetric.app.data.manage.inspection import inspect
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from shadowmetric.app.data.dataset import DataMistake
 from shadowmetric.app.data.datasets.downloads import download_with_torchvision
 from shadowmetric.app.data.manage.placing import placed
+from shadowmetric.errors import DataMistake
 
 
 def make(fresh, folder="a/b"):

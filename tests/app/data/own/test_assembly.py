@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from shadowmetric.app.data.own.assembly import assemble, number_classes
-from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, DataMistake, Split
+from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, Split
 from shadowmetric.app.data.images import ArrayImages
+from shadowmetric.app.data.own.assembly import assemble, number_classes
 from shadowmetric.app.data.splits import part_images
+from shadowmetric.errors import DataMistake
 
 
 def whole(labels):

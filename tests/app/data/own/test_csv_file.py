@@ -3,8 +3,9 @@
 import pytest
 from PIL import Image
 
+from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT
 from shadowmetric.app.data.own.csv_file import read_csv
-from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, DataMistake
+from shadowmetric.errors import DataMistake
 
 
 @pytest.fixture

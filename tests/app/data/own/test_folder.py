@@ -5,8 +5,9 @@ import os
 import pytest
 from PIL import Image
 
-from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, DataMistake
+from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT
 from shadowmetric.app.data.own.folder import list_classes, read_folder
+from shadowmetric.errors import DataMistake
 
 
 def picture(path, colour=0):

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, DataMistake
+from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT
 from shadowmetric.app.data.own.npz_file import read_npz
+from shadowmetric.errors import DataMistake
 
 GREY = np.arange(10 * 2 * 3, dtype=np.uint8).reshape(10, 2, 3)
 COLOUR = np.arange(10 * 2 * 3 * 3, dtype=np.uint8).reshape(10, 2, 3, 3)

@@ -5,7 +5,13 @@ import warnings
 import pytest
 import torch
 
-from shadowmetric.app.doctor.devices.accelerator import SYNCHRONIZING, device_name, find_accelerator, record_waits, synchronize
+from shadowmetric.app.doctor.devices.accelerator import (
+    SYNCHRONIZING,
+    device_name,
+    find_accelerator,
+    record_waits,
+    synchronize,
+)
 
 
 @pytest.fixture

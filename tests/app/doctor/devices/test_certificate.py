@@ -18,9 +18,9 @@ from shadowmetric.app.doctor.devices.certificate import (
     compare,
     judge_loss,
 )
+from shadowmetric.app.doctor.devices.loss_steps import Case
 from shadowmetric.app.doctor.devices.runs import Outcome, run_on, run_on_cpu, run_pretended
 from shadowmetric.app.doctor.devices.times import time_on
-from shadowmetric.app.doctor.devices.loss_steps import Case
 from shadowmetric.types import Triplets
 
 CPU = torch.device("cpu")  # in the place of an accelerator

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shadowmetric.app.doctor.devices.certificate_file import check_file, write_certificate
 from shadowmetric.app.doctor.devices.certificate import DeviceCertificate, DeviceCheck
+from shadowmetric.app.doctor.devices.certificate_file import check_file, write_certificate
 from shadowmetric.app.doctor.environment import environment
 from shadowmetric.errors import Mistake
 

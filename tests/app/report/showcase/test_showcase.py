@@ -15,18 +15,18 @@ from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Split
 from shadowmetric.app.data.images import ArrayImages
 from shadowmetric.app.data.preprocessing import Preprocessing
 from shadowmetric.app.data.thumbnails import sheet_of, thumbnail
-from shadowmetric.evaluation.classification import class_report
 from shadowmetric.app.report.showcase import showcase as showing
 from shadowmetric.app.report.showcase.confusion import confusion_of
 from shadowmetric.app.report.showcase.gallery import KINDS, chosen
 from shadowmetric.app.report.showcase.points import points_of, sample
 from shadowmetric.app.report.showcase.showcase import FILE, Album, Stages, made, showcase_of
-from shadowmetric.errors import Mistake
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.preparation import Parts
 from shadowmetric.app.training.runs.run import Run
-from shadowmetric.app.training.scoring import embed
 from shadowmetric.app.training.runs.trained import parts_of, trained_embedder
+from shadowmetric.app.training.scoring import embed
+from shadowmetric.errors import Mistake
+from shadowmetric.evaluation.classification import class_report
 
 
 @pytest.fixture(scope="module")

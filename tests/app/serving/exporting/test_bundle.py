@@ -8,16 +8,16 @@ import pytest
 from exported_runs import write_digits
 
 from shadowmetric.app import serving
-from shadowmetric.runtime.index_file import read_index
-from shadowmetric.runtime.model import OnnxModel
-from shadowmetric.runtime.pictures import open_picture
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.exporting import bundle as bundling
 from shadowmetric.app.serving.exporting import parity
 from shadowmetric.app.serving.exporting.bundle import check_place, write_bundle
+from shadowmetric.app.serving.exporting.resident import HOUSE
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.app.serving.model import model_of
-from shadowmetric.app.serving.exporting.resident import HOUSE
+from shadowmetric.errors import Mistake
+from shadowmetric.runtime.index_file import read_index
+from shadowmetric.runtime.model import OnnxModel
+from shadowmetric.runtime.pictures import open_picture
 
 pytest_plugins = ["exported_fixtures"]
 

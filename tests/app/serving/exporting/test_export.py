@@ -10,11 +10,11 @@ import pytest
 from exported_runs import IMAGES
 
 from shadowmetric.app.data.catalogue import open_dataset
-from shadowmetric.errors import Mistake, Stopped
 from shadowmetric.app.serving.exporting import export as exporting
 from shadowmetric.app.serving.exporting import parity
 from shadowmetric.app.serving.exporting.export import export, placed, refusal_of, training_squares
 from shadowmetric.app.training.runs.run import Run
+from shadowmetric.errors import Mistake, Stopped
 
 pytest_plugins = ["exported_fixtures"]
 

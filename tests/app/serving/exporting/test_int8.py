@@ -4,9 +4,9 @@ import numpy as np
 import onnx
 import pytest
 
-from shadowmetric.runtime.model import OnnxModel
 from shadowmetric.app.serving.exporting.int8 import kept_in_float, write_int8
 from shadowmetric.app.serving.model import fingerprint
+from shadowmetric.runtime.model import OnnxModel
 
 pytest_plugins = ["exported_fixtures"]
 

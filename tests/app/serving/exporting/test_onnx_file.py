@@ -8,14 +8,14 @@ import pytest
 import torch
 from exported_runs import quick_run
 
+from shadowmetric.app.serving.exporting import onnx_file
+from shadowmetric.app.serving.exporting.onnx_file import portable, preprocessing, silence, write_onnx
+from shadowmetric.app.serving.model import RunModel, fingerprint
+from shadowmetric.app.training.runs.trained import trained_embedder
+from shadowmetric.errors import Mistake
 from shadowmetric.runtime.entries import About
 from shadowmetric.runtime.model import METADATA, OnnxModel
 from shadowmetric.runtime.pictures import Shape
-from shadowmetric.errors import Mistake
-from shadowmetric.app.serving.exporting import onnx_file
-from shadowmetric.app.serving.model import RunModel, fingerprint
-from shadowmetric.app.serving.exporting.onnx_file import portable, preprocessing, silence, write_onnx
-from shadowmetric.app.training.runs.trained import trained_embedder
 
 pytest_plugins = ["exported_fixtures"]
 

@@ -7,12 +7,12 @@ from exported_runs import IMAGES
 
 from shadowmetric.app.data.catalogue import open_dataset
 from shadowmetric.app.data.dataset import Split
-from shadowmetric.runtime.model import OnnxModel
-from shadowmetric.errors import Stopped
 from shadowmetric.app.serving.exporting import parity
-from shadowmetric.app.serving.model import RunModel
 from shadowmetric.app.serving.exporting.parity import cosine_errors, median_seconds, torch_threads
 from shadowmetric.app.serving.exporting.squares import some_of_each
+from shadowmetric.app.serving.model import RunModel
+from shadowmetric.errors import Stopped
+from shadowmetric.runtime.model import OnnxModel
 
 pytest_plugins = ["exported_fixtures"]
 
@@ -76,7 +76,8 @@ def test_torch_gets_its_threads_back():
 def test_pictures_that_cannot_be_read_are_left_out_if_the_run_left_them_out(tmp_path, digits_run):
     from PIL import Image
 
-    from shadowmetric.app.data.images import BrokenImage, FileImages
+    from shadowmetric.app.data.images import FileImages
+    from shadowmetric.errors import BrokenImage
 
     for number in range(3):
         Image.fromarray(np.full((8, 8), 80 * number, np.uint8)).save(tmp_path / f"{number}.png")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shadowmetric.errors import Stopped
 from shadowmetric.app.serving.exporting.resident import resident_bytes
+from shadowmetric.errors import Stopped
 
 pytest_plugins = ["exported_fixtures"]
 

@@ -5,8 +5,8 @@ from PIL import Image
 
 from shadowmetric.app.data.dataset import Split
 from shadowmetric.app.data.images import ArrayImages, FileImages
-from shadowmetric.runtime.pictures import Shape, open_picture
 from shadowmetric.app.serving.exporting.squares import some_of, some_of_each, square_of, squares_of
+from shadowmetric.runtime.pictures import Shape, open_picture
 
 
 def split_of(labels):

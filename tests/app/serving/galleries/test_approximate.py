@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from picture_folders import FakeModel, contents_of, indexed, unit, write_folder
 
-from shadowmetric.runtime.index_file import read_index, write_index
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.galleries.approximate import KINDS, NEAREST, TARGET, built, check_kind
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
+from shadowmetric.errors import Mistake
+from shadowmetric.runtime.index_file import read_index, write_index
 
 pytest.importorskip("faiss", reason="faiss is not installed")
 ABOUT = FakeModel().about

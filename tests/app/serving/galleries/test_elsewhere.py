@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from picture_folders import DIM, FakeModel, indexed, write_folder
 
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.galleries.elsewhere import open_with_pictures
 from shadowmetric.app.serving.galleries.gallery import Gallery
 from shadowmetric.app.serving.searching.shown import small_picture
+from shadowmetric.errors import Mistake
 
 
 def test_pictures_that_moved_are_shown_from_their_new_folder(tmp_path):

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from picture_folders import FakeModel, contents_of, indexed, unit, write_folder
 
-from shadowmetric.runtime.entries import key_of
-from shadowmetric.runtime.index_file import read_index, write_index
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.app.serving.galleries.gallery import Gallery, open_gallery
+from shadowmetric.errors import Mistake
+from shadowmetric.runtime.entries import key_of
+from shadowmetric.runtime.index_file import read_index, write_index
 
 ABOUT = FakeModel().about
 

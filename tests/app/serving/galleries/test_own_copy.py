@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.galleries import own_copy as module
 from shadowmetric.app.serving.galleries.own_copy import own_copy
+from shadowmetric.errors import Mistake
 
 
 @pytest.fixture

@@ -15,13 +15,13 @@ from filelock import FileLock
 from picture_folders import DIM, FakeModel, indexed, small_index, write_folder, write_picture
 from PIL import Image
 
-from shadowmetric.runtime.index_file import read_index, write_index
-from shadowmetric.runtime.pictures import Shape
-from shadowmetric.errors import Mistake
-from shadowmetric.app.serving.indexing import build as indexing
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
+from shadowmetric.app.serving.indexing import build as indexing
 from shadowmetric.app.serving.indexing.build import Known, build_index
 from shadowmetric.app.serving.indexing.listing import list_pictures
+from shadowmetric.errors import Mistake
+from shadowmetric.runtime.index_file import read_index, write_index
+from shadowmetric.runtime.pictures import Shape
 
 COUNTS = ("pictures", "added", "changed", "removed", "unchanged", "embedded")
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from picture_folders import FakeModel, pixels, write_folder, write_picture
 
-from shadowmetric.runtime.pictures import Shape
 from shadowmetric.app.serving.indexing import embedding
 from shadowmetric.app.serving.indexing.embedding import digests_of, embed_pictures, in_threads
 from shadowmetric.app.serving.indexing.listing import Listed, list_pictures
+from shadowmetric.runtime.pictures import Shape
 
 
 def made(model, folder, **more):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from picture_folders import HOSTILE, write_folder, write_picture
 
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.indexing.listing import Listed, list_pictures, too_wide
+from shadowmetric.errors import Mistake
 
 
 def touch(folder, *names):

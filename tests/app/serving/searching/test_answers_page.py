@@ -5,10 +5,10 @@ from html.parser import HTMLParser
 import pytest
 from picture_folders import HOSTILE, FakeModel, indexed, write_folder, write_picture
 
-from shadowmetric.runtime.entries import Entry, Hit, key_of
-from shadowmetric.app.serving.searching.answers_page import page_of
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
+from shadowmetric.app.serving.searching.answers_page import page_of
 from shadowmetric.app.serving.searching.search import Answer, search
+from shadowmetric.runtime.entries import Entry, Hit, key_of
 
 OURS = {"html", "meta", "title", "style", "h1", "h2", "section", "ol", "li", "figure", "figcaption", "img", "b", "br"}
 

@@ -3,11 +3,10 @@
 import pytest
 from picture_folders import FakeModel, indexed, write_folder, write_picture
 
-from shadowmetric.runtime.pictures import BrokenImage
-from shadowmetric.errors import Mistake
-from shadowmetric.app.serving.searching import search as searching
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
+from shadowmetric.app.serving.searching import search as searching
 from shadowmetric.app.serving.searching.search import Answer, search
+from shadowmetric.errors import BrokenImage, Mistake
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ import uvicorn
 from PIL import Image
 from starlette.testclient import TestClient
 
-from shadowmetric.runtime.entries import About
-from shadowmetric.runtime.index_file import Contents, write_index
-from shadowmetric.runtime.pictures import Shape, open_picture
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.app.serving.server.app import make_app
 from shadowmetric.app.serving.server.running import Server, address_of, listen
 from shadowmetric.app.serving.server.settings import ServeSettings
+from shadowmetric.runtime.entries import About
+from shadowmetric.runtime.index_file import Contents, write_index
+from shadowmetric.runtime.pictures import Shape, open_picture
 
 COLOURS = {"red": (200, 40, 30), "green": (40, 180, 60), "blue": (40, 60, 210)}
 EACH = 6  # pictures of a colour

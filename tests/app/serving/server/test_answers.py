@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from shadowmetric.runtime.entries import Entry, Hit
 from shadowmetric.app.serving.server.answers import answer, shown, without_folders
 from shadowmetric.app.serving.server.searched import told_apart
+from shadowmetric.runtime.entries import Entry, Hit
 
 
 def hit(similarity, path="a/b.png", label="a"):

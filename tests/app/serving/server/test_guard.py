@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from shadowmetric.runtime.entries import key_of
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.server.guard import Guard
 from shadowmetric.app.serving.server.settings import ServeSettings
+from shadowmetric.errors import Mistake
+from shadowmetric.runtime.entries import key_of
 
 ADDRESSES = [
     "/",

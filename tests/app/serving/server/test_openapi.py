@@ -14,8 +14,8 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from shadowmetric.runtime.entries import key_of
 from shadowmetric.app.serving.server.settings import ServeSettings
+from shadowmetric.runtime.entries import key_of
 
 ADDRESSES = (
     "/api/search",

@@ -6,8 +6,8 @@ import os
 import pytest
 from PIL import Image
 
-from shadowmetric.runtime.entries import key_of
 from shadowmetric.app.serving.server.thumbnails import Thumbnails
+from shadowmetric.runtime.entries import key_of
 
 SECRET = (250, 5, 245)
 

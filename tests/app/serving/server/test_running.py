@@ -16,10 +16,10 @@ import httpx
 import pytest
 import torch
 
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.server import running
 from shadowmetric.app.serving.server.running import address_of, listen, share_cores
 from shadowmetric.app.serving.server.settings import ServeSettings, cores
+from shadowmetric.errors import Mistake
 
 SCRIPT = """
 import sys

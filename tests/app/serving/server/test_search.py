@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shadowmetric.runtime.entries import key_of
 from shadowmetric.app.serving.server import uploads
 from shadowmetric.app.serving.server.settings import ServeSettings
+from shadowmetric.runtime.entries import key_of
 
 
 def refused(answer, status, words):

@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
-from shadowmetric.runtime.entries import key_of
 from shadowmetric.app.serving.server import watched
 from shadowmetric.app.serving.server.watched import IndexFile
+from shadowmetric.runtime.entries import key_of
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.stores.address import (
     beginning,
     from_stored,
@@ -15,6 +14,7 @@ from shadowmetric.app.serving.stores.address import (
     to_stored,
     without_secrets,
 )
+from shadowmetric.errors import Mistake
 
 SECRET = "hunter2"
 

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from shadowmetric.app.serving.galleries.file_gallery import FileGallery
+from shadowmetric.app.serving.galleries.gallery import Gallery, open_gallery
+from shadowmetric.app.serving.indexing.embedding import embed_pictures
+from shadowmetric.app.serving.indexing.listing import Listing, list_pictures
+from shadowmetric.app.serving.stores import filling
+from shadowmetric.app.serving.stores.filling import Filled, fill_store, open_store
+from shadowmetric.errors import Mistake
 from shadowmetric.runtime.entries import About, key_of
 from shadowmetric.runtime.index_file import Contents, write_index
 from shadowmetric.runtime.pictures import Shape
-from shadowmetric.errors import Mistake
-from shadowmetric.app.serving.stores import filling
-from shadowmetric.app.serving.indexing.embedding import embed_pictures
-from shadowmetric.app.serving.galleries.file_gallery import FileGallery
-from shadowmetric.app.serving.stores.filling import Filled, fill_store, open_store
-from shadowmetric.app.serving.galleries.gallery import Gallery, open_gallery
-from shadowmetric.app.serving.indexing.listing import Listing, list_pictures
 
 pytest_plugins = ["postgres_server"]
 DIM, SIDE = 16, 8

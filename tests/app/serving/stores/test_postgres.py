@@ -15,15 +15,15 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from shadowmetric.runtime.entries import About, key_of
-from shadowmetric.runtime.pictures import Shape
-from shadowmetric.errors import Mistake, Stopped
-from shadowmetric.app.serving.indexing.embedding import Embedded
 from shadowmetric.app.serving.galleries.gallery import open_gallery
+from shadowmetric.app.serving.indexing.embedding import Embedded
 from shadowmetric.app.serving.indexing.listing import Listed
+from shadowmetric.app.serving.stores.address import postgres_place
 from shadowmetric.app.serving.stores.postgres import PostgresGallery, open_postgres
 from shadowmetric.app.serving.stores.postgres_connections import MOST_CONNECTIONS
-from shadowmetric.app.serving.stores.address import postgres_place
+from shadowmetric.errors import Mistake, Stopped
+from shadowmetric.runtime.entries import About, key_of
+from shadowmetric.runtime.pictures import Shape
 
 pytest_plugins = ["postgres_server"]
 DIM = 8

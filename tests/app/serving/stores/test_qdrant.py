@@ -23,14 +23,14 @@ import pytest
 from qdrant_client import QdrantClient, models
 from qdrant_client.local.qdrant_local import QdrantLocal
 
-from shadowmetric.runtime.entries import About, key_of
-from shadowmetric.runtime.pictures import Shape
-from shadowmetric.errors import Mistake, Stopped
 from shadowmetric.app.serving.indexing.embedding import Embedded
 from shadowmetric.app.serving.indexing.listing import Listed
+from shadowmetric.app.serving.stores.address import qdrant_place
 from shadowmetric.app.serving.stores.qdrant import QdrantGallery, open_qdrant
 from shadowmetric.app.serving.stores.store import Known
-from shadowmetric.app.serving.stores.address import qdrant_place
+from shadowmetric.errors import Mistake, Stopped
+from shadowmetric.runtime.entries import About, key_of
+from shadowmetric.runtime.pictures import Shape
 
 DIM = 8
 KEY = "hunter2"

@@ -9,12 +9,12 @@ import pytest
 import torch
 from picture_folders import DIM, FakeModel, write_run
 
-from shadowmetric.evaluation.verification import STEPS, pair_histograms
-from shadowmetric.errors import Mistake
+from shadowmetric.app.serving.model import RunModel
 from shadowmetric.app.serving.verification import calibration
 from shadowmetric.app.serving.verification.calibration import calibrate, table_of
-from shadowmetric.app.serving.model import RunModel
 from shadowmetric.app.training.runs.run import Run
+from shadowmetric.errors import Mistake
+from shadowmetric.evaluation.verification import STEPS, pair_histograms
 
 
 def rows_of(seed=0, classes=6, count=8, dim=5, spread=0.7):

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from picture_folders import FakeModel, pixels, write_picture
 
-from shadowmetric.runtime.pictures import BrokenImage
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.verification.verifying import check_rate, cosine_of
+from shadowmetric.errors import BrokenImage, Mistake
 
 
 @pytest.fixture

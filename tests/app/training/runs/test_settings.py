@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from shadowmetric.errors import Mistake
 from shadowmetric.app.training.runs.recipes import FROM_SCRATCH, PAPER, PRETRAINED, Recipe
 from shadowmetric.app.training.runs.settings import (
     TrainSettings,
@@ -19,6 +18,7 @@ from shadowmetric.app.training.runs.settings import (
     resolved,
     with_recipe,
 )
+from shadowmetric.errors import Mistake
 
 SAID = Path(sys.modules[TrainSettings.__module__].__file__).read_text(encoding="utf-8")
 

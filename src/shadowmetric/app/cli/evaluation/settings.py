@@ -6,9 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from shadowmetric.errors import Mistake
 from shadowmetric.evaluation import MEASURES
 from shadowmetric.evaluation.silhouette import DISTANCES
-from shadowmetric.errors import Mistake
 
 Sizes = Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative="", show_default=False)]
 Names = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="", show_default=False)]

@@ -9,9 +9,9 @@ from rich.text import Text
 
 from shadowmetric.app.cli.evaluation.words import count
 from shadowmetric.app.cli.screen import new_table, plain, say, show
-from shadowmetric.app.data.manage.adding import Added
 from shadowmetric.app.data.catalogue import DATASETS, is_here
 from shadowmetric.app.data.dataset import ZERO_SHOT, Reader
+from shadowmetric.app.data.manage.adding import Added
 from shadowmetric.app.data.manage.inspection import Inspection, PartFound
 
 LEAST_WIDTH_FOR_TERMS = 110  # of a screen that has a column for them

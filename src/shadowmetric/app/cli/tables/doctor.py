@@ -6,12 +6,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shadowmetric.batches.budget import said_bytes
+from shadowmetric.app.cli.screen import fits, new_table, say, show
+from shadowmetric.app.doctor.environment import Environment, Trouble
 from shadowmetric.app.doctor.ranks.agreement import CONTROL, Certificate, Check
 from shadowmetric.app.doctor.ranks.steps import MICRO_BATCH
 from shadowmetric.app.doctor.ranks.subject import ROWS
-from shadowmetric.app.doctor.environment import Environment, Trouble
-from shadowmetric.app.cli.screen import fits, new_table, say, show
+from shadowmetric.batches.budget import said_bytes
 
 FORMS = {"gathered": "gathered", "cached": f"gathered, {MICRO_BATCH} at a time", "apart": "not gathered (control)"}
 TITLES = {"value": "value", "relative": "gradient", "absolute": "absolute", "collectives": "collectives"}

@@ -4,9 +4,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shadowmetric.app.doctor.devices.certificate_file import cells, summary
-from shadowmetric.app.doctor.devices.certificate import DeviceCertificate
 from shadowmetric.app.cli.screen import new_table, say, show
+from shadowmetric.app.doctor.devices.certificate import DeviceCertificate
+from shadowmetric.app.doctor.devices.certificate_file import cells, summary
 
 COLUMNS = ("S", "verdict", "value", "gradient", "waits", "kernels")
 

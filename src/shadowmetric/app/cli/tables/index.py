@@ -8,9 +8,9 @@ from rich.console import Console
 
 from shadowmetric.app.cli import one_line
 from shadowmetric.app.cli.screen import say, screen
-from shadowmetric.app.serving.stores.filling import Filled
 from shadowmetric.app.serving.indexing.build import Indexed
 from shadowmetric.app.serving.stores.address import without_secrets
+from shadowmetric.app.serving.stores.filling import Filled
 
 NAMED = 5  # broken pictures
 

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from shadowmetric.app.cli import one_line
 from shadowmetric.app.cli.screen import new_table, screen
-from shadowmetric.runtime.pictures import open_picture
 from shadowmetric.app.serving.searching.search import Answer
 from shadowmetric.app.serving.searching.shown import small_picture
+from shadowmetric.runtime.pictures import open_picture
 
 SIDE = 16  # pixels; two of them in a letter's height
 HALF = "▀"  # its upper half has the colour of the letter, the lower one that behind it

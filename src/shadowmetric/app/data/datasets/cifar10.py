@@ -5,8 +5,8 @@ Read from the official pickles in `cifar-10-batches-py` below the data root. Mem
 
 from pathlib import Path
 
-from shadowmetric.app.data.datasets.cifar_pickles import find_pickles, read_pickle, read_split
 from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader, checked_counts
+from shadowmetric.app.data.datasets.cifar_pickles import find_pickles, read_pickle, read_split
 from shadowmetric.app.data.datasets.downloads import download_with_torchvision
 
 TRAIN = tuple(f"data_batch_{number}" for number in range(1, 6))

@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader, Split, checked_counts
 from shadowmetric.app.data.datasets.cifar_pickles import CHANNELS, SIDE, find_pickles, read_pickle, read_split
-from shadowmetric.app.data.dataset import STANDARD, DataMistake, Dataset, Reader, Split, checked_counts
 from shadowmetric.app.data.datasets.downloads import download_with_torchvision
+from shadowmetric.app.data.images import ArrayImages, FileImages
 from shadowmetric.app.data.own.folder import list_classes
-from shadowmetric.app.data.images import ArrayImages, BrokenImage, FileImages
+from shadowmetric.errors import BrokenImage, DataMistake
 
 PNG_FOLDER = "cifar100-png"
 SUMS = {  # md5, as torchvision has them

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from shadowmetric.app.data.dataset import DataMistake, Reader, Split
+from shadowmetric.app.data.dataset import Reader, Split
 from shadowmetric.app.data.images import ArrayImages
+from shadowmetric.errors import DataMistake
 
 SIDE, CHANNELS = 32, 3
 ARRAY_PARTS = {("multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype")}

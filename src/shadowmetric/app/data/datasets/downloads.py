@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from shadowmetric.app.data.dataset import DataMistake
 from shadowmetric.app.data.manage.placing import placed
+from shadowmetric.errors import DataMistake
 
 
 def download_with_torchvision(name: str, folder: str, root: Path) -> None:

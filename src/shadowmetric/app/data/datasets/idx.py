@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from shadowmetric.app.data.dataset import DataMistake
+from shadowmetric.errors import DataMistake
 
 BYTES = 8
 MOST_BYTES = 2**31  # of one array: more is refused unread

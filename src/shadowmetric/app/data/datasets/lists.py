@@ -19,9 +19,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from shadowmetric.app.data.dataset import DataMistake, Dataset, Reader, Split
+from shadowmetric.app.data.dataset import Dataset, Reader, Split
 from shadowmetric.app.data.images import FileImages
 from shadowmetric.app.data.splits import part_images
+from shadowmetric.errors import DataMistake
 
 Raw = TypeVar("Raw")
 Found = TypeVar("Found")

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from shadowmetric.app.data.dataset import STANDARD, DataMistake, Dataset, Reader, Split, checked_counts
+from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader, Split, checked_counts
 from shadowmetric.app.data.datasets.downloads import download_with_torchvision
 from shadowmetric.app.data.datasets.idx import find_idx, read_idx
 from shadowmetric.app.data.images import ArrayImages
+from shadowmetric.errors import DataMistake
 
 FILES = {"train": "train", "test": "t10k"}  # how the files of each part begin
 ARCHIVES = tuple(f"{start}-{end}-ubyte.gz" for start in FILES.values() for end in ("images-idx3", "labels-idx1"))

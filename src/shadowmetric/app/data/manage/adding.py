@@ -13,12 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from shadowmetric.app.data.dataset import Dataset, Reader
 from shadowmetric.app.data.manage.archive import DAMAGED, ZIPS, is_archive, unpack
-from shadowmetric.app.data.dataset import DataMistake, Dataset, Reader
-from shadowmetric.app.data.own.folder import PICTURES
 from shadowmetric.app.data.manage.placing import placed
-from shadowmetric.app.data.manage.report import Report, silent
 from shadowmetric.app.data.manage.unpacking import BLOCK, Limits
+from shadowmetric.app.data.own.folder import PICTURES
+from shadowmetric.errors import DataMistake
+from shadowmetric.progress import Report, silent
 
 MD5 = {  # (dataset, archive): the sums that torchvision has in its code
     ("mnist", "train-images-idx3-ubyte.gz"): "f68b3c2dcbeaaa9fbdd348bbdeb94873",

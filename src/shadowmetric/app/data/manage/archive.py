@@ -18,9 +18,9 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from shadowmetric.app.data.dataset import DataMistake
-from shadowmetric.app.data.manage.report import Report, silent
 from shadowmetric.app.data.manage.unpacking import BLOCK, Limits, Unpacking
+from shadowmetric.errors import DataMistake
+from shadowmetric.progress import Report, silent
 
 TARS, ZIPS = (".tar", ".tar.gz", ".tgz", ".tar.xz"), (".zip",)
 LONGEST_LINK = 4096  # bytes of a symbolic link in a zip

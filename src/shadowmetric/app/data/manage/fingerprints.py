@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 from shadowmetric.app.data.dataset import Split
-from shadowmetric.app.data.images import BrokenImage, ImageSource
+from shadowmetric.app.data.images import ImageSource
+from shadowmetric.errors import BrokenImage
 
 BLOCK = 64  # pictures that a thread takes at once
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Reader
 from shadowmetric.app.data.manage.fingerprints import Prints, conflicts, copied_pictures, decoded, shared_pictures
-from shadowmetric.app.data.manage.report import Report, silent
+from shadowmetric.progress import Report, silent
 
 NAMED = 10  # how many examples are named
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from shadowmetric.app.data.dataset import DataMistake
+from shadowmetric.errors import DataMistake
 
 
 @contextmanager

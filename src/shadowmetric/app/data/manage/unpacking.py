@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from shadowmetric.app.data.dataset import DataMistake
-from shadowmetric.app.data.manage.report import Report
+from shadowmetric.errors import DataMistake
+from shadowmetric.progress import Report
 
 BLOCK = 2**20
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, DataMistake, Dataset, Split
+from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, Dataset, Split
 from shadowmetric.app.data.splits import part_classes, part_images
+from shadowmetric.errors import DataMistake
 
 SHARE, SEED = 0.2, 0  # a fifth
 SMALL = 8  # images: a fifth of a class with fewer is not two

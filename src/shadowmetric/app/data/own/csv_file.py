@@ -16,9 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from shadowmetric.app.data.own.assembly import assemble, number_classes
-from shadowmetric.app.data.dataset import DataMistake, Dataset, Split
+from shadowmetric.app.data.dataset import Dataset, Split
 from shadowmetric.app.data.images import FileImages
+from shadowmetric.app.data.own.assembly import assemble, number_classes
+from shadowmetric.errors import DataMistake
 
 TEST_WORDS = ("test", "validation", "val")
 TRUTH = {"true": True, "1": True, "1.0": True, "yes": True, "false": False, "0": False, "0.0": False, "no": False}

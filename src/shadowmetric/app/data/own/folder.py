@@ -14,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from shadowmetric.app.data.own.assembly import assemble, number_classes
-from shadowmetric.app.data.dataset import DataMistake, Dataset, Split
+from shadowmetric.app.data.dataset import Dataset, Split
 from shadowmetric.app.data.images import FileImages
+from shadowmetric.app.data.own.assembly import assemble, number_classes
+from shadowmetric.errors import DataMistake
 
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".jp2", ".avif")
 PARTS = ("train", "test")

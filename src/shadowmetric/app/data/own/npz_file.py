@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from shadowmetric.app.data.dataset import Dataset, Split
+from shadowmetric.app.data.images import ArrayImages
 from shadowmetric.app.data.own.arrays import UNREADABLE, is_npz, keys_of, read_labels
 from shadowmetric.app.data.own.assembly import assemble, number_classes
-from shadowmetric.app.data.dataset import DataMistake, Dataset, Split
-from shadowmetric.app.data.images import ArrayImages
+from shadowmetric.errors import DataMistake
 
 ONE, TWO = ("images", "labels"), ("train_images", "train_labels", "test_images", "test_labels")
 

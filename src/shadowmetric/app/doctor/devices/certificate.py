@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 
 from shadowmetric.app.doctor.devices.accelerator import device_name, find_accelerator
-from shadowmetric.app.doctor.devices.runs import Job, Outcome, Run, run_on, run_on_cpu, run_pretended
-from shadowmetric.app.doctor.devices.times import time_on
-from shadowmetric.app.doctor.ranks.subject import told
 from shadowmetric.app.doctor.devices.loss_steps import Case, cases, takes_slots
-from benchmarks.paths.paths import use_threads
+from shadowmetric.app.doctor.devices.runs import Job, Outcome, Run, run_on, run_on_cpu, run_pretended
+from shadowmetric.app.doctor.devices.times import time_on, use_threads
+from shadowmetric.app.doctor.ranks.subject import told
 from shadowmetric.losses.catalogue import CONTROLS, LOSSES
 from shadowmetric.mining import AllMiner, BatchHardMiner, HardMiner, SemiHardMiner
+from shadowmetric.progress import Report
 from shadowmetric.types import Miner
 
 VALUE_TOLERANCE = 1e-5
@@ -40,7 +40,6 @@ MINERS: dict[str, Miner] = {
     "batch_hard": BatchHardMiner(),
     "all": AllMiner(),
 }
-Report = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from shadowmetric.app.doctor.devices.certificate import (
     DeviceCheck,
 )
 from shadowmetric.app.doctor.environment import Environment
+from shadowmetric.app.training.runs.origin import commit
 from shadowmetric.errors import Mistake
 from shadowmetric.runtime.files import write_json, write_text
-from shadowmetric.app.training.runs.origin import commit
 
 HEADINGS = ("", "S", "verdict", "value", "gradient", "waits", "kernels", "µs")
 

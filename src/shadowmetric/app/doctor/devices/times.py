@@ -4,14 +4,16 @@ The host waits for the device before and after each step, so a figure holds all 
 """
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
 from shadowmetric.app.doctor.devices.accelerator import synchronize
-from benchmarks.answer import figures_or_reason
-from shadowmetric.app.doctor.devices.loss_steps import Case
 from shadowmetric.app.doctor.devices.contenders import Contender, Program, contenders
+from shadowmetric.app.doctor.devices.figures import figures_or_reason
+from shadowmetric.app.doctor.devices.loss_steps import Case
 
 ROUNDS = 5
 ROUND_SECONDS = 0.03  # that a contender runs in a round
@@ -59,3 +61,14 @@ def step_microseconds(program: Program, device: torch.device, embeddings: Tensor
     program(embeddings, labels).backward()
     synchronize(device)
     return (time.perf_counter() - start) * 1e6
+
+
+@contextmanager
+def use_threads(count: int) -> Iterator[None]:
+    """Let torch use so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -22,11 +22,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from shadowmetric.batches.gathered_loss import HasSums
-from shadowmetric.app.doctor.ranks.processes import FORMS, Report, Work, run_ranks
+from shadowmetric.app.doctor.ranks.processes import FORMS, Work, run_ranks
 from shadowmetric.app.doctor.ranks.steps import Taken, shares, take_steps
 from shadowmetric.app.doctor.ranks.subject import ROWS, Subject, folder_on_path, told
+from shadowmetric.batches.gathered_loss import HasSums
 from shadowmetric.errors import Mistake
+from shadowmetric.progress import Report
 
 TOLERANCE = 1e-8
 CALM = 1e-10  # what rounding may do to the gradient of one process

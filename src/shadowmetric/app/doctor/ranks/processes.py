@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +21,9 @@ from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedExc
 from shadowmetric.app.doctor.ranks.steps import take_steps
 from shadowmetric.app.doctor.ranks.subject import Subject, folder_on_path, told
 from shadowmetric.errors import Mistake, Stopped
+from shadowmetric.progress import Report
 
 FORMS = ("gathered", "cached", "apart")
-
-Report = Callable[[str, float], None]  # told what is done now, and the share of the whole that is done
 
 
 class Work(NamedTuple):

@@ -23,9 +23,9 @@ from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
+from shadowmetric.app.doctor.ranks.subject import CLASS_SIZES, CLASSES, ROWS, Subject
 from shadowmetric.batches import GatheredLoss
 from shadowmetric.batches.cached import cached_step
-from shadowmetric.app.doctor.ranks.subject import CLASS_SIZES, CLASSES, ROWS, Subject
 from shadowmetric.errors import Mistake
 from shadowmetric.ops.ranks import ranks_here
 

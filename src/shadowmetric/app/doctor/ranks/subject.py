@@ -16,9 +16,9 @@ import torch
 from torch import nn
 
 from shadowmetric.batches import CrossBatchMemory
+from shadowmetric.errors import Mistake
 from shadowmetric.losses.catalogue import LOSSES, build_loss
 from shadowmetric.losses.mined import MINERS
-from shadowmetric.errors import Mistake
 
 CLASS_SIZES = (13, 10, 8, 6, 3, 1)  # of the batch that a loss is judged by
 ROWS, CLASSES = sum(CLASS_SIZES), len(CLASS_SIZES)

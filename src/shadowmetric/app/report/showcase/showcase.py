@@ -8,7 +8,6 @@ Memory: the embeddings of the test split and of what votes, the scratch of an ev
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,23 +15,23 @@ import torch
 from torch import Tensor
 
 from shadowmetric.app.data.thumbnails import Sheet, sheet_of
-from shadowmetric.evaluation import Scores, evaluate
 from shadowmetric.app.report.showcase.confusion import Confused, confusion_of
 from shadowmetric.app.report.showcase.gallery import Neighbour, Query, gallery_of
 from shadowmetric.app.report.showcase.points import Points, points_of, sample
-from shadowmetric.runtime.files import write_text
 from shadowmetric.app.training.preparation import Parts
 from shadowmetric.app.training.runs.run import Run
-from shadowmetric.app.training.scoring import embed, needed
 from shadowmetric.app.training.runs.settings import as_plain
 from shadowmetric.app.training.runs.trained import parts_of, trained_embedder
+from shadowmetric.app.training.scoring import embed, needed
+from shadowmetric.evaluation import Scores, evaluate
+from shadowmetric.progress import Report
+from shadowmetric.runtime.files import write_text
 
 FILE = "showcase.json"
 FORMAT = 1
 NEIGHBOURS_THAT_VOTE = 5  # as in the scores
 OF_THE_LOSS = ("loss", "margin", "miner", "seed")  # settings that do not change which pictures there are
 SHARES = {"reading": 0.0, "embedding": 0.2, "neighbours": 0.6, "t-SNE": 0.7, "pictures": 0.95}  # of the time, about
-Tell = Callable[[str, float], None]  # told what is done, and the share of the whole
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Album:
         self.key: dict[str, Any] = {}
         self.parts: Parts | None = None
 
-    def parts_of(self, run: Run, report: Tell) -> Parts:
+    def parts_of(self, run: Run, report: Report) -> Parts:
         """Return the pictures of a run."""
         key = {name: value for name, value in as_plain(run.settings()).items() if name not in OF_THE_LOSS}
         if self.parts is None or key != self.key:
@@ -77,7 +76,7 @@ class Album:
 
 
 def showcase_of(
-    run: Run, choices: Choices | None = None, *, album: Album | None = None, tell: Tell | None = None
+    run: Run, choices: Choices | None = None, *, album: Album | None = None, tell: Report | None = None
 ) -> Showcase:
     """Return the showcase of a run: the one in its folder if it still holds, else a new one."""
     choices = choices or Choices()
@@ -117,7 +116,7 @@ def made(rows: dict[str, Tensor], parts: Parts, choices: Choices, stages: "Stage
 
 
 def search(
-    rows: dict[str, Tensor], parts: Parts, where: str, neighbours: int, measures: tuple[str, ...], told: Tell
+    rows: dict[str, Tensor], parts: Parts, where: str, neighbours: int, measures: tuple[str, ...], told: Report
 ) -> Scores:
     """Search the test pictures in another part; among themselves if that is not there."""
     found = parts.dataset.parts()
@@ -158,10 +157,10 @@ def from_plain(found: dict[str, Any]) -> Showcase:
 class Stages:
     """The share of the whole that each stage begins at."""
 
-    def __init__(self, tell: Tell | None):
+    def __init__(self, tell: Report | None):
         self.tell = tell
 
-    def __call__(self, stage: str, following: str) -> Tell:
+    def __call__(self, stage: str, following: str) -> Report:
         """Begin a stage; return what is told its own share."""
         begin, end = SHARES[stage], SHARES.get(following, 1.0)
 

@@ -12,29 +12,29 @@ Memory: the rows in float16, and what `embedding.py` says.
 
 import secrets
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from shadowmetric.app.serving.exporting.export import Exported
+from shadowmetric.app.serving.exporting.parity import FLOAT, INT8
+from shadowmetric.app.serving.exporting.resident import HOUSE
+from shadowmetric.app.serving.indexing.build import Known, assembled
+from shadowmetric.app.serving.indexing.embedding import embed_pictures
+from shadowmetric.app.serving.indexing.listing import Listed, Listing, list_pictures
+from shadowmetric.app.serving.places import check_writable
+from shadowmetric.app.serving.verification.calibration import calibrate
+from shadowmetric.app.training.runs.run import Run
+from shadowmetric.errors import Mistake
+from shadowmetric.progress import Report
 from shadowmetric.runtime.bundle import CALIBRATION, INDEX, MODEL
-from shadowmetric.runtime.files import write_whole
+from shadowmetric.runtime.files import write_json, write_text, write_whole
 from shadowmetric.runtime.index_file import Contents, read_index, write_index
 from shadowmetric.runtime.model import OnnxModel
-from shadowmetric.errors import Mistake
-from shadowmetric.app.serving.verification.calibration import calibrate
-from shadowmetric.app.serving.indexing.embedding import embed_pictures
-from shadowmetric.app.serving.exporting.export import Exported
-from shadowmetric.app.serving.indexing.build import Known, assembled
-from shadowmetric.app.serving.indexing.listing import Listed, Listing, list_pictures
-from shadowmetric.app.serving.exporting.parity import FLOAT, INT8
-from shadowmetric.app.serving.places import check_writable
-from shadowmetric.app.serving.exporting.resident import HOUSE
-from shadowmetric.runtime.files import write_json, write_text
-from shadowmetric.app.training.runs.run import Run
 
 README, REQUIREMENTS, PROGRAM = "README.txt", "requirements.txt", "device"
+ROOM = "runtime"  # of this house, which is the program of a bundle
 OURS = {MODEL, INDEX, CALIBRATION, README, REQUIREMENTS, PROGRAM}
 NEEDS = ("numpy>=2.2", "onnxruntime>=1.22", "pillow>=11")
 HOW = f"""\
@@ -44,7 +44,6 @@ Search and compare pictures, in this folder, with Python 3.11 or later (no torch
     python -m {PROGRAM} search PICTURE...
     python -m {PROGRAM} verify PICTURE PICTURE        (also: add PICTURE..., info, --help)
 """
-Tell = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def write_bundle(
     pictures: Path,
     *,
     data_root: Path | None = None,
-    tell: Tell | None = None,
+    tell: Report | None = None,
 ) -> Bundled:
     """Write a bundle of the pictures of a folder or a table, with the 8-bit model if it was not refused."""
     check_place(out)
@@ -82,7 +81,7 @@ def write_bundle(
         contents = indexed(model, listing, broken, tell)
         write_index(beside / INDEX, replace(model.about, model=(MODEL,), root=""), contents)
         write_json(beside / CALIBRATION, calibrate(run, model, data_root=data_root, tell=tell).plain())
-        shutil.copytree(HOUSE / PROGRAM, beside / PROGRAM, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(HOUSE / ROOM, beside / PROGRAM, ignore=shutil.ignore_patterns("__pycache__"))
         write_text(beside / README, HOW)
         write_text(beside / REQUIREMENTS, "".join(f"{need}\n" for need in NEEDS))
         notes = [*listing.notes, *lost(out, contents)]
@@ -109,7 +108,7 @@ def check_place(out: Path) -> None:
     check_writable(out.parent, "name another place by --bundle")
 
 
-def indexed(model: OnnxModel, listing: Listing, broken: list[str], tell: Tell) -> Contents:
+def indexed(model: OnnxModel, listing: Listing, broken: list[str], tell: Report) -> Contents:
     """Return the index of the pictures."""
     known, made = Known(model.about.dim), dict[Listed, bytes]()
     for some in embed_pictures(model, listing.root, listing.pictures, broken=broken):

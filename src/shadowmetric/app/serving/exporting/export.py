@@ -11,7 +11,7 @@ Memory: the model a few times, and the rows of the test images.
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,22 +19,21 @@ from typing import Any
 import numpy as np
 
 from shadowmetric.app.data.dataset import Dataset
-from shadowmetric.runtime.files import write_whole
-from shadowmetric.errors import Mistake, Stopped
-from shadowmetric.app.serving.model import about_run
 from shadowmetric.app.serving.exporting.parity import BATCH, FLOAT, INT8, TORCH, Measured, measure_parity
-from shadowmetric.app.serving.places import check_run, check_writable
 from shadowmetric.app.serving.exporting.squares import dataset_of, some_of, some_of_each, squares_of
-from shadowmetric.runtime.files import write_json
+from shadowmetric.app.serving.model import about_run
+from shadowmetric.app.serving.places import check_run, check_writable
 from shadowmetric.app.training.runs.origin import origin
 from shadowmetric.app.training.runs.run import Run
+from shadowmetric.errors import Mistake, Stopped
+from shadowmetric.progress import Report
+from shadowmetric.runtime.files import write_json, write_whole
 
 NAMES = {FLOAT: "model.onnx", INT8: "model-int8.onnx"}
 LIMIT = 0.01
 IMAGES, CALIBRATION = 2000, 256
 SEED = 0
 FARTHEST = 1e-5  # 1 - cos of the float file's rows to torch's
-Tell = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def export(
     images: int = IMAGES,
     calibration: int = CALIBRATION,
     data_root: Path | None = None,
-    tell: Tell | None = None,
+    tell: Report | None = None,
 ) -> Exported:
     """Write the files of a run into `out`, or into export/ in its folder; see above for what is refused.
 
@@ -120,7 +119,7 @@ def check(images: int, calibration: int, limit: float) -> None:
         raise Mistake(f"--limit is {limit}; it is a share, such as 0.01 for one point.")
 
 
-def training_squares(run: Run, dataset: Dataset, count: int, tell: Tell) -> Iterator[np.ndarray]:
+def training_squares(run: Run, dataset: Dataset, count: int, tell: Report) -> Iterator[np.ndarray]:
     """Yield pictures of the training split, which the ranges of 8-bit numbers are taken from."""
     images = some_of(dataset.train, count, SEED).images
     skip, done = run.settings().broken == "skip", 0

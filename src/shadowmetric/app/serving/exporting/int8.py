@@ -29,9 +29,9 @@ from typing import Any
 
 import numpy as np
 
+from shadowmetric.app.serving.exporting.onnx_file import INPUT, describe, save, silence
 from shadowmetric.runtime.entries import About, about_from
 from shadowmetric.runtime.model import METADATA
-from shadowmetric.app.serving.exporting.onnx_file import INPUT, describe, save, silence
 
 DIGITS = 16  # of the graph's SHA-256
 HEADS = ("Gemm", "MatMul")

@@ -26,12 +26,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from shadowmetric.app.models import Embedder
+from shadowmetric.app.serving.model import portable_name
+from shadowmetric.errors import Mistake
 from shadowmetric.runtime.entries import About
 from shadowmetric.runtime.files import write_whole
 from shadowmetric.runtime.model import METADATA
-from shadowmetric.errors import Mistake
-from shadowmetric.app.models import Embedder
-from shadowmetric.app.serving.model import portable_name
 
 INPUT, OUTPUT = "pixels", "embeddings"
 SHORTEST_ROW = 1e-12  # a zero row has no direction; dividing by this keeps it zero

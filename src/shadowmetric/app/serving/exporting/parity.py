@@ -13,7 +13,7 @@ Memory: the rows of each model, (images, dim) float32, and a batch of pixels.
 import hashlib
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,19 +23,19 @@ import numpy as np
 import torch
 
 from shadowmetric.app.data.dataset import Split
-from shadowmetric.runtime.model import OnnxModel
-from shadowmetric.runtime.pictures import Shape
-from shadowmetric.evaluation import evaluate
-from shadowmetric.errors import Stopped
-from shadowmetric.app.serving.model import Model, RunModel
 from shadowmetric.app.serving.exporting.resident import resident_bytes
 from shadowmetric.app.serving.exporting.squares import squares_of
+from shadowmetric.app.serving.model import Model, RunModel
+from shadowmetric.errors import Stopped
+from shadowmetric.evaluation import evaluate
+from shadowmetric.progress import Report
+from shadowmetric.runtime.model import OnnxModel
+from shadowmetric.runtime.pictures import Shape
 
 TORCH, FLOAT, INT8 = "torch", "fp32", "int8"
 BATCH = 32
 THREADS = (1, 2)
 WARM_UP, REPEATS, BATCH_REPEATS = 5, 50, 5
-Tell = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Measured:
 
 
 def measure_parity(
-    run: Path, weights: Path, files: Mapping[str, Path], split: Split, *, skip_broken: bool, tell: Tell
+    run: Path, weights: Path, files: Mapping[str, Path], split: Split, *, skip_broken: bool, tell: Report
 ) -> tuple[list[Measured], int]:
     """Return what is measured of torch and of each exported file, and on how many pictures; weights: the run's file."""
     models: dict[str, Model] = {TORCH: RunModel(run), **{name: OnnxModel(file) for name, file in files.items()}}
@@ -90,7 +90,7 @@ def measure_parity(
 
 
 def rows_of(
-    models: Mapping[str, Model], split: Split, skip_broken: bool, tell: Tell
+    models: Mapping[str, Model], split: Split, skip_broken: bool, tell: Report
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
     """Return the rows of each model, the labels, and a batch of squares; each picture is read once."""
     shape: Shape = next(iter(models.values())).about.shape

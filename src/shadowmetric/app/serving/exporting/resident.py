@@ -35,7 +35,9 @@ sys.path.insert(0, sys.argv[1])
 import numpy as np
 """
 OF_ONNX = f"{START}from device.model import OnnxModel\nmodel = OnnxModel(Path(sys.argv[2]), threads=1)\n{ONE_PICTURE}"
-OF_RUN = f"{START}from shadowmetric.app.serving.model import RunModel\nmodel = RunModel(Path(sys.argv[2]))\n{ONE_PICTURE}"
+OF_RUN = (
+    f"{START}from shadowmetric.app.serving.model import RunModel\nmodel = RunModel(Path(sys.argv[2]))\n{ONE_PICTURE}"
+)
 
 
 def resident_bytes(place: Path, of_run: bool) -> int:
@@ -43,7 +45,7 @@ def resident_bytes(place: Path, of_run: bool) -> int:
     if of_run:
         return asked(OF_RUN, HOUSE.parent, place)["bytes"]
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(HOUSE / "device", Path(folder) / "device", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(HOUSE / "runtime", Path(folder) / "device", ignore=shutil.ignore_patterns("__pycache__"))
         found = asked(OF_ONNX, Path(folder), place)
     if found["torch"]:
         raise Stopped("the device room imported torch; this is a defect, please report it.")

@@ -14,11 +14,12 @@ import numpy as np
 
 from shadowmetric.app.data.catalogue import open_dataset
 from shadowmetric.app.data.dataset import Dataset, Split
-from shadowmetric.app.data.images import BrokenImage, FileImages, ImageSource
+from shadowmetric.app.data.images import FileImages, ImageSource
 from shadowmetric.app.data.preprocessing import Preprocessing
 from shadowmetric.app.data.thinning import thinned
-from shadowmetric.runtime.pictures import Shape, open_picture
 from shadowmetric.app.training.runs.run import Run
+from shadowmetric.errors import BrokenImage
+from shadowmetric.runtime.pictures import Shape, open_picture
 
 
 def dataset_of(run: Run, data_root: Path | None = None) -> Dataset:

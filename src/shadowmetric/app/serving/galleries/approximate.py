@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from shadowmetric.runtime.exact_cosines import exact_cosines, on_grid
 from shadowmetric.errors import Mistake
 from shadowmetric.ops.rows import Rows
 from shadowmetric.ops.top_k import top_k
+from shadowmetric.runtime.exact_cosines import exact_cosines, on_grid
 
 KINDS = ("hnsw", "ivf")
 LINKS, WIDTH_OF_BUILDING = 32, 80  # of hnsw

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from shadowmetric.runtime.entries import Entry, Hit
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.galleries.gallery import Gallery, open_gallery
+from shadowmetric.errors import Mistake
+from shadowmetric.runtime.entries import Entry, Hit
 
 
 class Elsewhere:

@@ -17,15 +17,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from shadowmetric.app.serving.galleries.own_copy import own_copy
+from shadowmetric.errors import Mistake
+from shadowmetric.ops.rows import Rows
+from shadowmetric.ops.top_k import top_k
 from shadowmetric.runtime.entries import About, Entry, Hit, key_of
 from shadowmetric.runtime.exact_cosines import SPARE, exact_cosines, on_grid, ranked, reach, settled
 from shadowmetric.runtime.index_file import read_index
 from shadowmetric.runtime.search import numbers_of
 from shadowmetric.runtime.search import unknown_class as unknown_class
-from shadowmetric.errors import Mistake
-from shadowmetric.ops.rows import Rows
-from shadowmetric.ops.top_k import top_k
-from shadowmetric.app.serving.galleries.own_copy import own_copy
 
 FEW = 16  # times as many rows as are proposed: then proposing pays
 

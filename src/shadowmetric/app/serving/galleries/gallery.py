@@ -9,8 +9,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from shadowmetric.runtime.entries import About, Entry, Hit
 from shadowmetric.errors import Mistake
+from shadowmetric.runtime.entries import About, Entry, Hit
 
 QDRANT = ("qdrant://", "qdrants://")
 POSTGRES = ("postgresql://", "postgres://")

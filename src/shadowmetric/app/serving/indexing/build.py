@@ -22,18 +22,18 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock, Timeout
 
-from shadowmetric.runtime.entries import About
-from shadowmetric.runtime.index_file import Contents, read_index, write_index
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.indexing.embedding import BATCH, digests_of, embed_pictures
 from shadowmetric.app.serving.indexing.listing import Listed, Listing
 from shadowmetric.app.serving.model import Model, places_of, same_rows
 from shadowmetric.app.serving.places import check_writable
+from shadowmetric.errors import Mistake
+from shadowmetric.progress import Report
+from shadowmetric.runtime.entries import About
+from shadowmetric.runtime.index_file import Contents, read_index, write_index
 
 PART_EVERY = 30.0  # seconds
 EXACT = "none"  # as a kind of approximate search
 Before = dict[str, tuple[bytes, str | None]]  # SHA-256 and class of what the old index holds, by path
-Tell = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def build_index(
     *,
     approximate: str | None = None,
     batch: int = BATCH,
-    tell: Tell | None = None,
+    tell: Report | None = None,
 ) -> Indexed:
     """Make or renew the index `out`."""
     lock = FileLock(out.with_name(f".{out.name}.lock"))
@@ -96,7 +96,7 @@ def build_index(
         return _build(model, listing, out, approximate, batch, tell or (lambda *_: None))
 
 
-def _build(model: Model, listing: Listing, out: Path, approximate: str | None, batch: int, tell: Tell) -> Indexed:
+def _build(model: Model, listing: Listing, out: Path, approximate: str | None, batch: int, tell: Report) -> Indexed:
     if batch < 1:
         raise Mistake(f"--batch is {batch}; it must be 1 or more.")
     approximate = chosen_kind(approximate, out)  # before the work
@@ -219,7 +219,7 @@ def kept_of(about: About, part: Path, known: Known) -> dict[Listed, bytes]:
     }
 
 
-def take_digests(listing: Listing, broken: list[str], tell: Tell) -> dict[Listed, bytes]:
+def take_digests(listing: Listing, broken: list[str], tell: Report) -> dict[Listed, bytes]:
     """Return the SHA-256 of each file."""
     digests, total = {}, len(listing.pictures)
     for listed, digest in digests_of(listing.root, listing.pictures, broken=broken):
@@ -236,7 +236,7 @@ def embed_missing(
     batch: int,
     broken: list[str],
     keep: Callable[[dict[Listed, bytes]], None],
-    tell: Tell,
+    tell: Report,
 ) -> dict[Listed, bytes]:
     """Learn the rows of pictures, and keep them for later now and then; return what was embedded."""
     made: dict[Listed, bytes] = {}

@@ -17,9 +17,10 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from shadowmetric.runtime.pictures import BrokenImage, open_picture
 from shadowmetric.app.serving.indexing.listing import Listed
 from shadowmetric.app.serving.model import Model
+from shadowmetric.errors import BrokenImage
+from shadowmetric.runtime.pictures import open_picture
 
 BATCH = 32
 MOST_BYTES = 2**29  # of one file

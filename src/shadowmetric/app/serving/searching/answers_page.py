@@ -9,10 +9,10 @@ from html import escape
 from PIL import Image
 
 from shadowmetric.app.data.thumbnails import address
-from shadowmetric.runtime.entries import Hit
-from shadowmetric.runtime.pictures import open_picture
 from shadowmetric.app.serving.searching.search import Answer
 from shadowmetric.app.serving.searching.shown import small_picture
+from shadowmetric.runtime.entries import Hit
+from shadowmetric.runtime.pictures import open_picture
 
 SIDE = 160  # pixels
 STYLE = """

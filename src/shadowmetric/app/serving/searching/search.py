@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from shadowmetric.runtime.entries import Hit
-from shadowmetric.runtime.pictures import BrokenImage, open_picture
 from shadowmetric.app.serving.galleries.gallery import Gallery
 from shadowmetric.app.serving.model import Model
+from shadowmetric.errors import BrokenImage
+from shadowmetric.runtime.entries import Hit
+from shadowmetric.runtime.pictures import open_picture
 
 BATCH = 32
 

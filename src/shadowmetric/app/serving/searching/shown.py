@@ -7,7 +7,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from shadowmetric.runtime.pictures import BrokenImage, open_picture
+from shadowmetric.errors import BrokenImage
+from shadowmetric.runtime.pictures import open_picture
 
 MOST_PIXELS = 2**26
 

@@ -11,10 +11,10 @@ from fastapi import FastAPI
 from shadowmetric.app.serving.galleries.gallery import Gallery
 from shadowmetric.app.serving.model import Model
 from shadowmetric.app.serving.server import refusals
+from shadowmetric.app.serving.server.guard import Guard
 from shadowmetric.app.serving.server.routes import about as routes_about
 from shadowmetric.app.serving.server.routes import pictures as routes_pictures
 from shadowmetric.app.serving.server.routes import search as routes_search
-from shadowmetric.app.serving.server.guard import Guard
 from shadowmetric.app.serving.server.service import Service
 from shadowmetric.app.serving.server.settings import ServeSettings
 from shadowmetric.app.serving.server.watched import IndexFile

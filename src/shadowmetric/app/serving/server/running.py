@@ -18,9 +18,9 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.server.service import Service
 from shadowmetric.app.serving.server.settings import ServeSettings, cores
+from shadowmetric.errors import Mistake
 
 LAST_SECONDS = 5  # for requests at work when the server is told to stop
 SIGNALS = (signal.SIGINT, signal.SIGTERM)

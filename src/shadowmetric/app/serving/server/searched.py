@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shadowmetric.runtime.entries import Entry, Hit
 from shadowmetric.app.serving.galleries.gallery import Gallery
 from shadowmetric.app.serving.model import Model
 from shadowmetric.app.serving.server.answers import shown
 from shadowmetric.app.serving.server.refusals import RETRY, Refused, echo
+from shadowmetric.runtime.entries import Entry, Hit
 
 KEY = re.compile("[0-9a-f]{32}")
 REMEMBERED_SECONDS = 10.0

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from shadowmetric.runtime.entries import Entry
-from shadowmetric.runtime.pictures import BrokenImage
+from shadowmetric.app.serving.searching.shown import picture_file
 from shadowmetric.app.serving.server.refusals import Refused
 from shadowmetric.app.serving.server.uploads import read_picture
-from shadowmetric.app.serving.searching.shown import picture_file
+from shadowmetric.errors import BrokenImage
+from shadowmetric.runtime.entries import Entry
 
 KEPT_BYTES = 64_000_000
 MOST_FILE_BYTES = 500_000_000  # of one picture that is read

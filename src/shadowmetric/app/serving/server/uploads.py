@@ -15,9 +15,10 @@ from fastapi import Request
 from PIL import Image, UnidentifiedImageError
 from starlette.requests import ClientDisconnect
 
-from shadowmetric.runtime.pictures import FORMATS, BrokenImage, Shape, open_picture
 from shadowmetric.app.serving.server.refusals import Refused
 from shadowmetric.app.serving.server.settings import ServeSettings
+from shadowmetric.errors import BrokenImage
+from shadowmetric.runtime.pictures import FORMATS, Shape, open_picture
 
 FORM = b"content-disposition: form-data"
 SEND = "send a JPEG, PNG or WebP file"

@@ -1,6 +1,6 @@
 """The index that is searched now; when its file is replaced, the new one takes its place without a restart.
 
-The file is looked at once a second. A new one is copied (`app/serving/galleries/own_copy.py`) and checked by a thread while the copy
+The file is looked at once a second. A new one is copied (`own_copy.py`) and checked by a thread while the copy
 of the old one is searched; if it is refused, half written for instance, that goes on and the log says why. It does not
 matter whether the file is replaced, overwritten in place, cut short or removed. The model is opened again only if other
 weights made the new index.

@@ -14,23 +14,23 @@ for its SHA-256.
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeVar
 
 import numpy as np
 
-from shadowmetric.runtime.entries import key_of
-from shadowmetric.errors import Mistake
-from shadowmetric.app.serving.indexing.embedding import BATCH, Embedded, digests_of, embed_pictures
 from shadowmetric.app.serving.galleries.gallery import POSTGRES
+from shadowmetric.app.serving.indexing.embedding import BATCH, Embedded, digests_of, embed_pictures
 from shadowmetric.app.serving.indexing.listing import Listed, Listing
 from shadowmetric.app.serving.model import Model, same_rows
 from shadowmetric.app.serving.stores.store import Store
+from shadowmetric.errors import Mistake
+from shadowmetric.progress import Report
+from shadowmetric.runtime.entries import key_of
 
 LOOKED_UP = 256  # pictures that a store is asked for at once
-Tell = Callable[[str, float], None]
 Item = TypeVar("Item")
 
 
@@ -54,7 +54,7 @@ def fill_store(
     listing: Listing,
     place: str,
     *,
-    tell: Tell | None = None,
+    tell: Report | None = None,
     batch: int = BATCH,
     index: str | None = None,
 ) -> Filled:
@@ -85,9 +85,9 @@ def fill_store(
 class Filling:
     """One call of `fill_store`: what it has seen so far."""
 
-    def __init__(self, store: Store, listing: Listing, tell: Tell | None):
+    def __init__(self, store: Store, listing: Listing, tell: Report | None):
         self.store, self.listing = store, listing
-        self.tell: Tell = tell or (lambda stage, share: None)
+        self.tell: Report = tell or (lambda stage, share: None)
         self.filled = Filled()
         self.kept = array("Q")  # the first 8 bytes of each key that stays
         self.changing: set[str] = set()  # keys that are being embedded again

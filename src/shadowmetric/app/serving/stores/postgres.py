@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 import numpy as np
 
-from shadowmetric.runtime.entries import About, Entry, Hit, about_from, key_of
-from shadowmetric.runtime.exact_cosines import SPARE, reach
-from shadowmetric.runtime.search import unknown_class
-from shadowmetric.errors import Mistake, Stopped
-from shadowmetric.app.serving.indexing.embedding import Embedded
 from shadowmetric.app.serving.galleries.file_gallery import check_rows
+from shadowmetric.app.serving.indexing.embedding import Embedded
+from shadowmetric.app.serving.stores.address import PostgresPlace, from_stored, postgres_place, to_stored
 from shadowmetric.app.serving.stores.postgres_connections import Connections
 from shadowmetric.app.serving.stores.proposed import Proposed, no_reach, searched
 from shadowmetric.app.serving.stores.store import Known
-from shadowmetric.app.serving.stores.address import PostgresPlace, from_stored, postgres_place, to_stored
+from shadowmetric.errors import Mistake, Stopped
+from shadowmetric.runtime.entries import About, Entry, Hit, about_from, key_of
+from shadowmetric.runtime.exact_cosines import SPARE, reach
+from shadowmetric.runtime.search import unknown_class
 
 if TYPE_CHECKING:
     from psycopg import Connection

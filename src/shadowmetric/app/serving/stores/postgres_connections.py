@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shadowmetric.errors import Mistake, Stopped
 from shadowmetric.app.serving.stores.address import POSTGRES_EXAMPLE, PostgresPlace, one_line, unreadable
+from shadowmetric.errors import Mistake, Stopped
 
 if TYPE_CHECKING:
     from psycopg import Connection

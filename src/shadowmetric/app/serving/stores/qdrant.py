@@ -26,12 +26,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from shadowmetric.runtime.entries import About, Entry, Hit, about_from
-from shadowmetric.runtime.exact_cosines import reach
-from shadowmetric.runtime.search import unknown_class
-from shadowmetric.errors import Mistake, Stopped
-from shadowmetric.app.serving.indexing.embedding import Embedded
 from shadowmetric.app.serving.galleries.file_gallery import check_rows
+from shadowmetric.app.serving.indexing.embedding import Embedded
+from shadowmetric.app.serving.stores.address import QdrantPlace, from_stored, one_line, qdrant_place, to_stored
 from shadowmetric.app.serving.stores.proposed import Proposed, no_reach, reach_of_halves, searched
 from shadowmetric.app.serving.stores.qdrant_opening import missing, opened
 from shadowmetric.app.serving.stores.qdrant_points import (
@@ -45,7 +42,10 @@ from shadowmetric.app.serving.stores.qdrant_points import (
     rounded,
 )
 from shadowmetric.app.serving.stores.store import Known
-from shadowmetric.app.serving.stores.address import QdrantPlace, from_stored, one_line, qdrant_place, to_stored
+from shadowmetric.errors import Mistake, Stopped
+from shadowmetric.runtime.entries import About, Entry, Hit, about_from
+from shadowmetric.runtime.exact_cosines import reach
+from shadowmetric.runtime.search import unknown_class
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models

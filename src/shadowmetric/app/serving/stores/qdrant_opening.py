@@ -14,8 +14,8 @@ import warnings
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from shadowmetric.errors import Mistake
 from shadowmetric.app.serving.stores.address import QdrantPlace, one_line
+from shadowmetric.errors import Mistake
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient

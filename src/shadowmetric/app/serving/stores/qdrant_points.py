@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shadowmetric.runtime.entries import Entry, key_of
-from shadowmetric.app.serving.stores.proposed import Proposed
 from shadowmetric.app.serving.stores.address import from_stored, to_stored
+from shadowmetric.app.serving.stores.proposed import Proposed
+from shadowmetric.runtime.entries import Entry, key_of
 
 if TYPE_CHECKING:
     from qdrant_client import models

@@ -5,8 +5,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from shadowmetric.runtime.entries import About
 from shadowmetric.app.serving.indexing.embedding import Embedded
+from shadowmetric.runtime.entries import About
 
 
 class Known(NamedTuple):

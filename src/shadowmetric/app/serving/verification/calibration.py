@@ -12,24 +12,23 @@ Memory: the embeddings, and the histograms (see there).
 """
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from shadowmetric.runtime.threshold import Calibration, calibration_from
-from shadowmetric.evaluation.verification import BINS, lower_edge, pair_histograms
-from shadowmetric.errors import Mistake
-from shadowmetric.app.serving.model import Model, portable_name
 from shadowmetric.app.serving.exporting.squares import dataset_of, squares_of
-from shadowmetric.runtime.files import write_json
+from shadowmetric.app.serving.model import Model, portable_name
 from shadowmetric.app.training.runs.run import Run
+from shadowmetric.errors import Mistake
+from shadowmetric.evaluation.verification import BINS, lower_edge, pair_histograms
+from shadowmetric.progress import Report
+from shadowmetric.runtime.files import write_json
+from shadowmetric.runtime.threshold import Calibration, calibration_from
 
 KNOTS = 400  # rates of false accepts in the table, and half as many of true accepts
 BATCH = 64
-Tell = Callable[[str, float], None]
 
 
 def calibrate(
@@ -37,7 +36,7 @@ def calibrate(
     model: Model,
     *,
     data_root: Path | None = None,
-    tell: Tell | None = None,
+    tell: Report | None = None,
     notes: list[str] | None = None,
 ) -> Calibration:
     """Return the calibration of a model of a run: the one in the run's folder if it is of this model, else measured.
@@ -62,7 +61,7 @@ def calibrate(
     return found
 
 
-def measure(run: Run, model: Model, data_root: Path | None = None, tell: Tell | None = None) -> Calibration:
+def measure(run: Run, model: Model, data_root: Path | None = None, tell: Report | None = None) -> Calibration:
     """Embed the test images of a run and count their pairs."""
     dataset, skip = dataset_of(run, data_root), run.settings().broken == "skip"
     rows, numbers = [np.empty((0, model.about.dim), np.float32)], []

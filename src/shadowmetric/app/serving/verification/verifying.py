@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
+from shadowmetric.app.serving.model import Model
+from shadowmetric.errors import Mistake
 from shadowmetric.runtime.exact_cosines import cosine
 from shadowmetric.runtime.pictures import open_picture
-from shadowmetric.errors import Mistake
-from shadowmetric.app.serving.model import Model
 
 
 def cosine_of(model: Model, first: Path, second: Path) -> float:

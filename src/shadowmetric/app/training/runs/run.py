@@ -16,9 +16,9 @@ from typing import Any
 
 import yaml
 
+from shadowmetric.app.training.runs.settings import TrainSettings, as_plain, from_plain
 from shadowmetric.errors import Mistake
 from shadowmetric.runtime.files import write_json, write_text
-from shadowmetric.app.training.runs.settings import TrainSettings, as_plain, from_plain
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from shadowmetric.batches.budget import parse_bytes
 from shadowmetric.app.data.augmentation import KINDS
 from shadowmetric.app.data.catalogue import data_root
+from shadowmetric.app.training.runs.recipes import RECIPES, Recipe, recipe_for
+from shadowmetric.batches.budget import parse_bytes
+from shadowmetric.errors import Mistake
 from shadowmetric.integrations.pml_losses import PREFIX, check_pml_loss
 from shadowmetric.losses.catalogue import LOSSES
 from shadowmetric.losses.mined import MINERS
-from shadowmetric.errors import Mistake
-from shadowmetric.app.training.runs.recipes import RECIPES, Recipe, recipe_for
 
 CHOICES = {
     "loss": tuple(LOSSES),

@@ -6,11 +6,12 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from shadowmetric.errors import Mistake
 from shadowmetric.app.models import Embedder
-from shadowmetric.app.training.preparation import Parts, Report, prepare
+from shadowmetric.app.training.preparation import Parts, prepare
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.setup import embedder_for
+from shadowmetric.errors import Mistake
+from shadowmetric.progress import Report
 
 
 def trained_embedder(run: Run) -> Embedder:

@@ -15,7 +15,7 @@ from shadowmetric.app.serving.server.refusals import documented, stopping
 from shadowmetric.app.serving.server.service import Here
 from shadowmetric.app.serving.server.settings import MOST_NEIGHBOURS
 
-PAGE = File(__file__).parent / "page"
+PAGE = File(__file__).parents[1] / "page"
 FILES = {
     "/": ("page.html", "text/html"),
     "/page.js": ("page.js", "text/javascript"),
