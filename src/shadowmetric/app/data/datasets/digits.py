@@ -33,7 +33,7 @@ WHITE = 255
 
 def read(root: Path, allow_partial: bool = False) -> Dataset:
     """Return the embedded pictures; the data root is of no matter."""
-    with as_file(files("shadowmetric.app.data") / "digits.npz") as path, np.load(path) as arrays:
+    with as_file(files("shadowmetric.app.data.datasets") / "digits.npz") as path, np.load(path) as arrays:
         images, labels = arrays["images"], arrays["labels"].astype(np.int64)
     scaled = np.rint(images * (WHITE / INK)).astype(np.uint8)
     whole = Split(ArrayImages(torch.from_numpy(scaled[:, None]), "digit"), labels)
