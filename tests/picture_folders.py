@@ -138,9 +138,9 @@ def write_run(folder, seed=0):
     import torch
     from safetensors.torch import save_file
 
+    from shadowmetric.app.models.from_settings import embedder_for
     from shadowmetric.app.training.runs.run import Run
     from shadowmetric.app.training.runs.settings import TrainSettings, resolved
-    from shadowmetric.app.training.setup import embedder_for
 
     settings = resolved(TrainSettings(data="digits", dim=DIM, device="cpu", seed=seed), size=8, resize=8, channels=1)
     Run(folder).begin(settings)

@@ -44,7 +44,9 @@ CHANGES = {"miner=batch_hard": "batch-hard mining", "freeze_batch_norm=False": "
 def guide_tables(root: Path, records: dict[str, Record]) -> list[Table]:
     """Return every table of the page, in its order; root: the clone, records: what paper/records/small holds."""
     return [
-        losses_table(read_rows(record_file(root, "fashion-mnist.csv")), read_rows(record_file(root, "fashion-mnist-classes.csv"))),
+        losses_table(
+            read_rows(record_file(root, "fashion-mnist.csv")), read_rows(record_file(root, "fashion-mnist-classes.csv"))
+        ),
         photographs_table(records["cub200"]),
         miners_table(records),
         recipe_table(

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from shadowmetric.app.report.tables import Table, plain_table
 from shadowmetric.runtime.files import read_rows
-from tools.pages.record_files import record_file
 from tools.pages.guide import losses_table, peers_table, step_table
 from tools.pages.integration_tables import (
     compared_table,
@@ -24,6 +23,7 @@ from tools.pages.integration_tables import (
     towers_table,
     trainers_table,
 )
+from tools.pages.record_files import record_file
 from tools.pages.serving_tables import device_table, load_table, parity_table, search_table
 
 Rows = list[dict[str, str]]

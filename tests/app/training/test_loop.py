@@ -12,9 +12,8 @@ import torch
 from accelerate.state import AcceleratorState
 from safetensors.torch import load_file
 
-from shadowmetric.app.training import epoch, loop, scoring, setup
+from shadowmetric.app.training import epoch, loop, preparation, scoring, setup
 from shadowmetric.app.training.loop import train
-from shadowmetric.app.training.runs import trained
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings
 from shadowmetric.app.training.runs.trained import trained_embedder
@@ -307,7 +306,7 @@ def test_bf16_trains_and_is_scored_in_float32(tmp_path):
     AcceleratorState._reset_state(reset_partial_state=True)
     scores = train(quick(precision="bf16"), tmp_path / "run")
     run = Run(tmp_path / "run")
-    parts = trained.parts_of(run)
+    parts = preparation.parts_of(run)
     again = scoring.score_test(trained_embedder(run), parts.dataset, parts.shape)[1]
     assert again["map_at_r"] == scores["map_at_r"]
     AcceleratorState._reset_state(reset_partial_state=True)

@@ -72,23 +72,24 @@ def export(
         raise Mistake(f"{', '.join(missing)} is not installed; run `pip install 'shadowmetric[export]'`.")
     if (bundle is None) != (pictures is None):
         raise Mistake("--bundle DIR and --pictures FOLDER belong together; give both, or neither.")
+    from shadowmetric.app import serving
     from shadowmetric.app.cli.tables.export import print_parity
-    from shadowmetric.app.serving.exporting.bundle import check_place, write_bundle
-    from shadowmetric.app.serving.exporting.export import export as write
-    from shadowmetric.app.serving.indexing.listing import list_pictures
-    from shadowmetric.app.training.runs.run import Run
     from shadowmetric.progress import Bar
 
-    if bundle is not None and pictures is not None:  # what can be refused is refused before the work
-        check_place(bundle)
-        list_pictures(pictures)
-    bundled = None
     with Bar() as bar:
-        exported = write(
-            Run(run), out, int8=int8, limit=limit, accept=accept_loss, images=images, data_root=data_root, tell=bar
+        exported = serving.export(
+            run,
+            out,
+            bundle=bundle,
+            pictures=pictures,
+            data_root=data_root,
+            tell=bar,
+            int8=int8,
+            limit=limit,
+            accept=accept_loss,
+            images=images,
         )
-        if bundle is not None and pictures is not None:
-            bundled = write_bundle(Run(run), exported, bundle, pictures, data_root=data_root, tell=bar)
+    bundled = exported.bundle
     if json:
         print_json({**exported.plain(), "bundle": None if bundled is None else plain_bundle(bundled)})
     else:

@@ -2,18 +2,13 @@
 
 import os
 import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from shadowmetric.app.serving import BATCH, ENDING
 from shadowmetric.errors import Interrupted, Mistake
-from shadowmetric.progress import Report
-
-if TYPE_CHECKING:
-    from shadowmetric.app.serving.indexing.listing import Listing
-    from shadowmetric.app.serving.model import Model
 
 EXAMPLES = """\
 Examples; a second call embeds only what has changed:
@@ -24,8 +19,6 @@ Examples; a second call embeds only what has changed:
     shadowmetric index runs/birds photos --to qdrant://localhost/birds
     shadowmetric index runs/birds photos --to 'postgresql://me@db/shop'
 """
-ENDING = ".shadowmx"
-BATCH = 32
 
 
 app = App(name="index", usage="Usage: shadowmetric index RUN FOLDER|TABLE.csv [OPTIONS]", help_epilogue=EXAMPLES)
@@ -64,9 +57,9 @@ def index(
     batch
         Pictures that are embedded at once.
     """
-    from shadowmetric.app.serving.indexing.build import check_same_folder
-    from shadowmetric.app.serving.indexing.listing import list_pictures
-    from shadowmetric.app.serving.model import open_model
+    from shadowmetric.app import serving
+    from shadowmetric.app.cli.tables.index import say_filled, say_indexed
+    from shadowmetric.app.serving.indexing.build import Indexed
     from shadowmetric.progress import Bar
 
     if run is None or pictures is None:
@@ -74,38 +67,13 @@ def index(
     check(out, to, approximate, batch)
     try:
         with Bar() as bar:
-            bar("listing pictures", 0.0)
-            listing = list_pictures(pictures)
-            model = open_model(run)
-            if to is not None:
-                say = filled(model, listing, to, batch, bar)
-            else:
-                if out is None:
-                    check_same_folder(default_out(pictures), listing)
-                say = indexed(model, listing, out or default_out(pictures), approximate, batch, bar)
+            made = serving.index(run, pictures, to or out, approximate=approximate, batch=batch, tell=bar)
     except KeyboardInterrupt:
         raise Interrupted(again(run, pictures, out, to, approximate, batch)) from None
-    say()
-
-
-def indexed(
-    model: "Model", listing: "Listing", place: Path, approximate: str | None, batch: int, tell: Report
-) -> Callable[[], None]:
-    """Write the index; return what says what was done, once the bar is gone."""
-    from shadowmetric.app.cli.tables.index import say_indexed
-    from shadowmetric.app.serving.indexing.build import build_index
-
-    made = build_index(model, listing, place, approximate=approximate, batch=batch, tell=tell)
-    return lambda: say_indexed(made, place)
-
-
-def filled(model: "Model", listing: "Listing", to: str, batch: int, tell: Report) -> Callable[[], None]:
-    """Fill a vector store; return what says what was done."""
-    from shadowmetric.app.cli.tables.index import say_filled
-    from shadowmetric.app.serving.stores.filling import fill_store
-
-    made = fill_store(model, listing, to, tell=tell, batch=batch)
-    return lambda: say_filled(made, listing.notes, to)
+    if isinstance(made, Indexed):
+        say_indexed(made, out or serving.default_index(pictures))
+    else:
+        say_filled(made, str(to))
 
 
 def check(out: Path | None, to: str | None, approximate: str | None, batch: int) -> None:
@@ -129,12 +97,6 @@ def check(out: Path | None, to: str | None, approximate: str | None, batch: int)
 
         if approximate != EXACT:
             check_kind(approximate)
-
-
-def default_out(pictures: Path) -> Path:
-    """Return the index of a folder or a table, here."""
-    place = pictures.resolve()
-    return Path((place.name if place.is_dir() else place.stem) + ENDING)
 
 
 def again(run: Path, pictures: Path, out: Path | None, to: str | None, approximate: str | None, batch: int) -> str:

@@ -64,10 +64,7 @@ def search(
     thumbnails
         Show small pictures in the terminal. Default: if it has the colours.
     """
-    from shadowmetric.app.serving.galleries.elsewhere import open_with_pictures
-    from shadowmetric.app.serving.galleries.gallery import file_of
-    from shadowmetric.app.serving.model import model_of
-    from shadowmetric.app.serving.searching.search import search as find
+    from shadowmetric.app import serving
     from shadowmetric.progress import Bar
 
     if index is None or not pictures:
@@ -78,23 +75,19 @@ def search(
         raise Mistake(f"--html {str(html)!r} is a folder; name a file, such as {str(html / 'found.html')!r}.")
     broken: list[str] = []
     with Bar() as bar:
-        bar("opening the index", 0.0)
-        gallery = open_with_pictures(index, shown_from)
-        embedder = model_of(gallery.about, file_of(index), model)
-        answers = []
-        for answer in find(gallery, embedder, pictures, top, label=label, broken=broken):
-            answers.append(answer)
-            bar("searching", len(answers) / len(pictures))
+        answers = serving.search(
+            index, pictures, top, label=label, model=model, shown_from=shown_from, broken=broken, tell=bar
+        )
+    root = answers[0].root if answers else ""
     if json:
         print(as_json.dumps([plain(answer) for answer in answers], indent=2))
     elif answers:
         from shadowmetric.app.cli.tables.search import show_answers
 
-        show_answers(answers, gallery.about.root, thumbnails)
+        show_answers(answers, root, thumbnails)
     if html is not None and answers:
-        write_page(html, answers, gallery.about.root, shown(index))
+        write_page(html, answers, root, shown(index))
         print(f"The page is {one_line(str(html))}", file=sys.stderr if json else sys.stdout)
-    gallery.close()
     end(broken, len(pictures))
 
 

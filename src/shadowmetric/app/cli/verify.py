@@ -4,12 +4,15 @@ import json as as_json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 from shadowmetric.app.cli import one_line
 from shadowmetric.errors import Mistake
+
+if TYPE_CHECKING:
+    from shadowmetric.app.serving.verification.verifying import Verified
 
 EXAMPLES = """\
 Examples:
@@ -53,29 +56,20 @@ def verify(
     json
         Print JSON.
     """
+    from shadowmetric.app import serving
     from shadowmetric.app.cli.screen import say, screen
-    from shadowmetric.app.serving.model import open_model
-    from shadowmetric.app.serving.places import check_run
-    from shadowmetric.app.serving.verification.calibration import calibrate
-    from shadowmetric.app.serving.verification.verifying import check_rate, cosine_of
-    from shadowmetric.app.training.runs.run import Run
     from shadowmetric.progress import Bar
 
     if run is None or first is None or second is None:
         raise Mistake("give a run and two pictures: `shadowmetric verify RUN PICTURE PICTURE`.")
-    check_rate(rate)
-    check_run(run, "; the threshold is measured on its test images")
     notes: list[str] = []
     with Bar() as bar:
-        bar("opening the run", 0.0)
-        model = open_model(run)
-        cosine = cosine_of(model, first, second)
-        calibration = calibrate(Run(run), model, data_root=data_root, tell=bar, notes=notes)
-        found = calibration.decide(cosine, rate)
+        found = serving.verify(run, first, second, rate, data_root=data_root, notes=notes, tell=bar)
+    calibration = found.calibration
     for note in notes:
         print(one_line(note), file=sys.stderr)
     if json:
-        print(as_json.dumps(asdict(found) | {"measured_on": calibration.pictures}, indent=2))
+        print(as_json.dumps(plain(found), indent=2))
         return
     console = screen()
     sign = "at least" if found.same else "below"
@@ -96,6 +90,12 @@ def verify(
         f"{calibration.pictures}.",
         "dim",
     )
+
+
+def plain(found: "Verified") -> dict[str, Any]:
+    """Return what was found as JSON has it."""
+    decision = {name: value for name, value in asdict(found).items() if name != "calibration"}
+    return decision | {"measured_on": found.calibration.pictures}
 
 
 def percent(share: float) -> str:

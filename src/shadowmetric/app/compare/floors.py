@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from shadowmetric.app.data.loading import batches_in_order
+from shadowmetric.app.models.from_settings import embedder_for
 from shadowmetric.app.training.preparation import Parts
 from shadowmetric.app.training.scoring import needed, score_test, scores_of_rows
-from shadowmetric.app.training.setup import embedder_for
 from shadowmetric.evaluation import Scores
 from shadowmetric.progress import Report
 

@@ -7,6 +7,7 @@ class; pictures of one group stay together.
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Split
 from shadowmetric.app.data.preprocessing import Preprocessing, preprocessing_for
 from shadowmetric.app.data.splits import part_classes, part_images
 from shadowmetric.app.data.thinning import thinned
+from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings, resolved
 from shadowmetric.errors import Mistake
 from shadowmetric.progress import Report
@@ -52,6 +54,18 @@ def prepare(settings: TrainSettings, report: Report | None = None) -> Parts:
     train, validation, how = parted(dataset, settings)
     labels = np.unique(train.labels, return_inverse=True)[1].astype(np.int64)
     return Parts(dataset, Split(train.images, labels, train.groups), validation, shape, settings, (*dataset.notes, how))
+
+
+def parts_of(
+    run: Run, *, data: str | None = None, data_root: Path | None = None, report: Report | None = None
+) -> Parts:
+    """Return the pictures of a run, or of other data, as its embedder takes them."""
+    settings = run.settings()
+    if data is not None:
+        settings = replace(settings, data=data, split="official")
+    if data_root is not None:
+        settings = replace(settings, data_root=data_root)
+    return prepare(settings, report)
 
 
 def with_resized(dataset: Dataset, shape: Preprocessing, settings: TrainSettings, report: Report | None) -> Dataset:

@@ -15,7 +15,8 @@ from accelerate.tracking import get_available_trackers
 from accelerate.utils import broadcast_object_list
 from torch import Tensor, nn
 
-from shadowmetric.app.models import Embedder, build_embedder
+from shadowmetric.app.models import Embedder
+from shadowmetric.app.models.from_settings import embedder_for
 from shadowmetric.app.training import checkpoint
 from shadowmetric.app.training.checkpoint import State
 from shadowmetric.app.training.interrupt import Stop
@@ -238,21 +239,3 @@ def check_tracker(track: str | None) -> None:
         known = f"installed here: {', '.join(there)}" if there else "none is installed"
         one = "such as tensorboard by `pip install 'shadowmetric[tensorboard]'`"
         raise Mistake(f"--track is {track!r}; {known}. Install the one you want, {one}.")
-
-
-def embedder_for(settings: TrainSettings) -> Embedder:
-    """Return the embedder that resolved settings describe, untrained or with the weights that they name."""
-    if None in (settings.backbone, settings.size, settings.channels, settings.freeze_batch_norm):
-        raise ValueError("the settings are not resolved; call `prepare` first.")
-    embedder = build_embedder(
-        str(settings.backbone),
-        dim=settings.dim,
-        channels=settings.channels or 3,
-        size=settings.size or 0,
-        weights=None if settings.weights == "none" else settings.weights,
-        seed=settings.seed,
-        freeze_batch_norm=bool(settings.freeze_batch_norm),
-        unit=settings.unit_rows and not settings.length_penalty,  # then the loss divides by the length
-    )
-    embedder.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
-    return embedder

@@ -21,9 +21,9 @@ from shadowmetric.app.report.showcase.gallery import KINDS, chosen
 from shadowmetric.app.report.showcase.points import points_of, sample
 from shadowmetric.app.report.showcase.showcase import FILE, Album, Stages, made, showcase_of
 from shadowmetric.app.training.loop import train
-from shadowmetric.app.training.preparation import Parts
+from shadowmetric.app.training.preparation import Parts, parts_of
 from shadowmetric.app.training.runs.run import Run
-from shadowmetric.app.training.runs.trained import parts_of, trained_embedder
+from shadowmetric.app.training.runs.trained import trained_embedder
 from shadowmetric.app.training.scoring import embed
 from shadowmetric.errors import Mistake
 from shadowmetric.evaluation.classification import class_report

@@ -6,9 +6,9 @@ from shadowmetric.app.cli.evaluation.input import Evaluated
 from shadowmetric.app.cli.evaluation.settings import EvaluateSettings
 from shadowmetric.app.data.dataset import Split
 from shadowmetric.app.data.own.arrays import LabelledRows
-from shadowmetric.app.training.preparation import Parts
+from shadowmetric.app.training.preparation import Parts, parts_of
 from shadowmetric.app.training.runs.run import Run
-from shadowmetric.app.training.runs.trained import parts_of, trained_embedder
+from shadowmetric.app.training.runs.trained import trained_embedder
 from shadowmetric.app.training.scoring import embed
 from shadowmetric.errors import Mistake
 from shadowmetric.progress import Bar, Report

@@ -26,10 +26,10 @@ def say_indexed(made: Indexed, place: Path) -> None:
     say_next(console, str(place))
 
 
-def say_filled(filled: Filled, notes: Sequence[str], to: str) -> None:
+def say_filled(filled: Filled, to: str) -> None:
     """Say what the filling of a store did, and what to do next."""
     console = screen()
-    say_notes(console, [*notes, *filled.notes], filled.broken)
+    say_notes(console, filled.notes, filled.broken)
     say(console, f"{counted(filled)}. Search it by")
     say_next(console, without_secrets(to))
 

@@ -18,10 +18,10 @@ from shadowmetric.app.data.thumbnails import Sheet, sheet_of
 from shadowmetric.app.report.showcase.confusion import Confused, confusion_of
 from shadowmetric.app.report.showcase.gallery import Neighbour, Query, gallery_of
 from shadowmetric.app.report.showcase.points import Points, points_of, sample
-from shadowmetric.app.training.preparation import Parts
+from shadowmetric.app.training.preparation import Parts, parts_of
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import as_plain
-from shadowmetric.app.training.runs.trained import parts_of, trained_embedder
+from shadowmetric.app.training.runs.trained import trained_embedder
 from shadowmetric.app.training.scoring import embed, needed
 from shadowmetric.evaluation import Scores, evaluate
 from shadowmetric.progress import Report

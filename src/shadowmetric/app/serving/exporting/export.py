@@ -47,6 +47,7 @@ class Exported:
     dataset: str
     limit: float
     refusal: str | None
+    bundle: Any = None  # what a bundle of it holds (`Bundled`), if one was asked for
 
     def of(self, model: str) -> Measured:
         """Return what was measured of a model."""

@@ -21,6 +21,7 @@ class Answer:
 
     query: Path
     hits: list[Hit]
+    root: str = ""  # the folder that was indexed
 
 
 def search(
@@ -48,4 +49,4 @@ def search(
                 broken.append(str(wrong))
         if read:
             found = gallery.nearest(model.embed(np.stack(squares)), k, label)
-            yield from map(Answer, read, found)
+            yield from (Answer(query, hits, gallery.about.root) for query, hits in zip(read, found, strict=True))

@@ -1,5 +1,6 @@
 """Do two pictures show the same?"""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,14 @@ from shadowmetric.app.serving.model import Model
 from shadowmetric.errors import Mistake
 from shadowmetric.runtime.exact_cosines import cosine
 from shadowmetric.runtime.pictures import open_picture
+from shadowmetric.runtime.threshold import Calibration, Decision
+
+
+@dataclass(frozen=True)
+class Verified(Decision):
+    """The decision, and what the threshold was measured on."""
+
+    calibration: Calibration
 
 
 def cosine_of(model: Model, first: Path, second: Path) -> float:

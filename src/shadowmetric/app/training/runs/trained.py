@@ -1,17 +1,14 @@
-"""A finished run in use: its embedder with the best weights, and the embeddings of any pictures."""
+"""A finished run in use: its embedder with the best weights. It needs nothing that trains."""
 
 from dataclasses import replace
-from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from shadowmetric.app.models import Embedder
-from shadowmetric.app.training.preparation import Parts, prepare
+from shadowmetric.app.models.from_settings import embedder_for
 from shadowmetric.app.training.runs.run import Run
-from shadowmetric.app.training.setup import embedder_for
 from shadowmetric.errors import Mistake
-from shadowmetric.progress import Report
 
 
 def trained_embedder(run: Run) -> Embedder:
@@ -24,18 +21,6 @@ def trained_embedder(run: Run) -> Embedder:
     except (OSError, RuntimeError, SafetensorError) as wrong:
         raise Mistake(f"{run.best_file} does not fit the settings beside it ({first_line(wrong)}).") from None
     return embedder.eval()
-
-
-def parts_of(
-    run: Run, *, data: str | None = None, data_root: Path | None = None, report: Report | None = None
-) -> Parts:
-    """Return the pictures of a run, or of other data, as its embedder takes them."""
-    settings = run.settings()
-    if data is not None:
-        settings = replace(settings, data=data, split="official")
-    if data_root is not None:
-        settings = replace(settings, data_root=data_root)
-    return prepare(settings, report)
 
 
 def first_line(wrong: BaseException) -> str:
