@@ -12,12 +12,14 @@ from torch import Tensor
 
 from shadowmetric.losses.distances import angle
 from shadowmetric.losses.mined import MinedLoss
+from shadowmetric.losses.slopes import Slopes, angle_and_slope, relu_and_slope
 
 
 class AngularTripletLoss(MinedLoss):
     """Angular triplet loss of a batch. margin is in radians."""
 
     unit = "radians"
+    slopes = Slopes(angle_and_slope, relu_and_slope)
 
     def measure(self, dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
         """Return the angle."""

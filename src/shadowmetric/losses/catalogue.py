@@ -24,6 +24,7 @@ from shadowmetric.losses.multi_similarity import MultiSimilarityLoss
 from shadowmetric.losses.n_pair import NPairLoss
 from shadowmetric.losses.ranked_list import RankedListLoss
 from shadowmetric.losses.shadow import ShadowLoss
+from shadowmetric.losses.slopes import Slopes, gap_and_slope, relu_and_slope
 from shadowmetric.losses.soft_margin_triplet import SoftMarginTripletLoss
 from shadowmetric.losses.soft_triple import SoftTripleLoss
 from shadowmetric.losses.triplet import TripletLoss
@@ -48,6 +49,8 @@ class DoubleShadow(ShadowLoss):
     def hinge(self, closer: Tensor, farther: Tensor) -> Tensor:
         """Return twice the value of triplets."""
         return 2 * super().hinge(closer, farther)
+
+    slopes = Slopes(gap_and_slope, lambda difference: tuple(2 * part for part in relu_and_slope(difference)))
 
 
 def _mined_at(choice: LossChoice) -> Miner:

@@ -31,6 +31,8 @@ from shadowmetric.checks import (
 )
 from shadowmetric.losses.exhaustive import STREAMED, all_triplet_totals, is_exhaustive
 from shadowmetric.losses.reductions import REDUCTIONS, reduced, totals_of
+from shadowmetric.losses.slopes import Slopes
+from shadowmetric.losses.small_batch import is_small, small_sums
 from shadowmetric.losses.sums import SummedLoss, Sums, sums_of
 from shadowmetric.mining import AllMiner, BatchHardMiner, HardMiner, SemiHardMiner
 from shadowmetric.mining.given import NAMING, Given, Mined
@@ -122,6 +124,7 @@ class MinedLoss(SummedLoss):
     """
 
     unit: str
+    slopes: Slopes | None = None  # of unit rows, for small batches on a CPU; without them autograd is asked
     numbers_kept = 6  # of a triplet: two slopes of each pair, and what the hinge saves for backward
 
     def __init__(
@@ -209,6 +212,10 @@ class MinedLoss(SummedLoss):
     def _sums_in_slots(self, given: Given, miner: GivenMiner, slots: Slots) -> Sums:
         """Return the sums over the triplets that are mined in slots."""
         mined = miner.mine_in_slots(given, slots)
+        known = self.normalize and getattr(miner, "normalize", True)
+        if known and self.slopes is not None and is_small(given):
+            return small_sums(given, mined, self.slopes, self.margin, self.reduction)
+        mined = mined.to_tensors()
         real, mean_nonzero = mined.real, self.reduction == "mean_nonzero"
         dtype = working_dtype(given.embeddings.dtype, given.others.dtype)
 
@@ -217,9 +224,7 @@ class MinedLoss(SummedLoss):
             values = torch.where(real, self.hinge(closer, farther), 0.0)
             return values.sum(), (values > 0 if mean_nonzero else real).sum()
 
-        pairs = slot_pairs_of(
-            given, mined, normalize=self.normalize, known=self.normalize and getattr(miner, "normalize", True)
-        )
+        pairs = slot_pairs_of(given, mined, normalize=self.normalize, known=known)
         total, count = slot_totals(given.embeddings, given.references, pairs._replace(fused=self.fused), reduce)
         return sums_of((total, 0 if self.reduction == "sum" else count))
 

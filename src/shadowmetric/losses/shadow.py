@@ -21,6 +21,7 @@ from torch import Tensor
 from shadowmetric.checks import check_choice, check_margin, check_rows, check_triplets
 from shadowmetric.losses.mined import MinedLoss, triplet_values
 from shadowmetric.losses.reductions import REDUCTIONS, reduced, totals_of
+from shadowmetric.losses.slopes import Slopes, gap_and_slope, relu_and_slope
 from shadowmetric.mining.given import Given, Mined
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.types import Embeddings, References, Scalar
@@ -79,6 +80,7 @@ class ShadowLoss(MinedLoss):
     """
 
     unit = "gap"
+    slopes = Slopes(gap_and_slope, relu_and_slope)
 
     def measure(self, dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
         """Return the gap."""

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from shadowmetric.losses.distances import distance
 from shadowmetric.losses.mined import MinedLoss, MinedSettings
+from shadowmetric.losses.slopes import Slopes, distance_and_slope, softplus_and_slope
 
 
 class SoftMarginTripletLoss(MinedLoss):
@@ -23,6 +24,7 @@ class SoftMarginTripletLoss(MinedLoss):
     """
 
     unit = "distance"
+    slopes = Slopes(distance_and_slope, softplus_and_slope)
 
     def __init__(self, *, margin: float = 0.0, **settings: Unpack[MinedSettings]):
         if not isinstance(margin, int | float) or math.isnan(margin) or margin < 0:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from shadowmetric.losses.distances import distance, squared_distance
 from shadowmetric.losses.mined import MinedLoss, MinedSettings
+from shadowmetric.losses.slopes import Slopes, distance_and_slope, relu_and_slope, squared_distance_and_slope
 
 
 class TripletLoss(MinedLoss):
@@ -23,6 +24,7 @@ class TripletLoss(MinedLoss):
         super().__init__(margin, **settings)
         self.squared = squared
         self.unit = "squared distance" if squared else "distance"
+        self.slopes = Slopes(squared_distance_and_slope if squared else distance_and_slope, relu_and_slope)
 
     def measure(self, dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
         """Return the squared distance, or the distance."""

@@ -86,6 +86,10 @@ class SlotTriplets(NamedTuple):
         """Return the same as tensors."""
         return SlotTriplets(*(to_tensor(array) for array in self))
 
+    def to_arrays(self) -> "SlotTriplets":
+        """Return the same as numpy arrays."""
+        return SlotTriplets(*(array.numpy() if isinstance(array, torch.Tensor) else array for array in self))
+
 
 class SlotBlock(NamedTuple):
     """Some rows: their positives, how far these are (NEVER where there is none), and how far the negatives."""
@@ -148,7 +152,7 @@ class SlotSearch:
         right = left if self.grids[1] is self.grids[0] else ExactSide(self.grids[1])
         spans = [slice(top, min(top + height, rows)) for top in range(0, rows, height)]
         parts = [choose(self._block(left, right, span)) for span in spans]
-        return SlotTriplets(*(joined(list(arrays), 0) for arrays in zip(*parts, strict=True))).to_tensors()
+        return SlotTriplets(*(joined(list(arrays), 0) for arrays in zip(*parts, strict=True)))
 
     def _block(self, left: ExactSide, right: ExactSide, here: slice) -> SlotBlock:
         squared: Array = left.squared_distances(here, right)
@@ -262,6 +266,7 @@ def farthest_where_none(block: SlotBlock, mined: SlotTriplets) -> SlotTriplets:
 
 def list_triplets(mined: SlotTriplets) -> Mined:
     """Return the triplets of all places as lists; positives ascend with the slots. One wait, for their number."""
+    mined = mined.to_tensors()
     real = mined.real
     anchor = real.nonzero()[:, 0]
     positive, negative, closer, farther = (values.expand_as(real)[real] for values in mined)
