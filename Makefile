@@ -34,7 +34,7 @@ bench: setup
 	$(BIN)/shadowmetric bench
 
 results: setup
-	$(BIN)/python -m shadowmetric.experiments.results
+	$(BIN)/python -m tools.pages.results
 
 # The same files on every machine and day, since hatchling dates everything 2020-02-02 unless it is told otherwise.
 dist: setup
@@ -48,11 +48,11 @@ extras: setup
 
 # The library's tests with the lowest torch and numpy of pyproject.toml, in an environment of their own.
 floor: setup
-	$(BIN)/python tests/floor.py .floor
+	$(BIN)/python tools/floor.py .floor
 
 docs: setup
-	$(BIN)/python -m shadowmetric.experiments.memory_page
-	$(BIN)/python docs/make_site.py site
+	$(BIN)/python -m tools.pages.memory_page
+	$(BIN)/python tools/make_site.py site
 
 lock:
 	test -x $(BIN)/uv || ($(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet uv)

@@ -31,12 +31,12 @@ import torch
 from torch import Tensor
 
 import shadowmetric as sm
-from shadowmetric.data.catalogue import open_dataset
-from shadowmetric.data.preprocessing import preprocessing_for
-from shadowmetric.data.sampler import PKSampler
-from shadowmetric.data.splits import part_images
-from shadowmetric.mistakes import Mistake
-from shadowmetric.models import Embedder, build_embedder
+from shadowmetric.app.data.catalogue import open_dataset
+from shadowmetric.app.data.preprocessing import preprocessing_for
+from shadowmetric.app.data.splits import part_images
+from shadowmetric.app.models import Embedder, build_embedder
+from shadowmetric.batches.sampler import PKSampler
+from shadowmetric.errors import Mistake
 
 LESIONS = (100, 100, 30, 30, 10, 10, 10, 6, 6, 6)  # of each digit
 TIMES = 3  # that a lesion is photographed

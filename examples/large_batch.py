@@ -30,11 +30,11 @@ import torch
 from torch import Tensor
 
 import shadowmetric as sm
+from shadowmetric.app.models import Embedder, build_embedder
 from shadowmetric.batches.budget import Needs, Plan, least_micro_batch, make_plan, parse_bytes, probe_embedder
 from shadowmetric.batches.budget import said_bytes as said
 from shadowmetric.batches.meter import give_back_at_once, held_bytes, peak_bytes, peak_extra_bytes
-from shadowmetric.mistakes import Mistake
-from shadowmetric.models import Embedder, build_embedder
+from shadowmetric.errors import Mistake
 from shadowmetric.ops.memory import Sizes
 
 DIM, PER_CLASS = 64, 4

@@ -29,13 +29,13 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-from shadowmetric import serving
-from shadowmetric.experiments.floors import untrained
-from shadowmetric.mistakes import Mistake
-from shadowmetric.serving.answers_page import page_of
-from shadowmetric.training.loop import train
-from shadowmetric.training.preparation import prepare
-from shadowmetric.training.settings import TrainSettings
+from shadowmetric.app import serving
+from shadowmetric.app.compare.floors import untrained
+from shadowmetric.app.serving.searching.answers_page import page_of
+from shadowmetric.app.training.loop import train
+from shadowmetric.app.training.preparation import prepare
+from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.errors import Mistake
 
 SIDE = 32  # pixels of a drawn photo
 SHAPES = {"sail": 3, "bowl": 24}  # corners

@@ -37,7 +37,7 @@ from transformers.utils import logging
 import shadowmetric as sm
 from shadowmetric.batches.meter import peak_extra_bytes
 from shadowmetric.integrations.sentence_transformers import SentenceLoss
-from shadowmetric.training.files import write_rows
+from shadowmetric.runtime.files import write_rows
 
 TRAINING_WISHES = {
     "cancel": [

@@ -31,13 +31,13 @@ from transformers import TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
 import shadowmetric as sm
-from shadowmetric.data.catalogue import open_dataset
-from shadowmetric.data.sampler import PKSampler
+from shadowmetric.app.data.catalogue import open_dataset
+from shadowmetric.batches.sampler import PKSampler
 from shadowmetric.integrations.lightning import MetricModule
 from shadowmetric.integrations.pytorch_metric_learning import InPML
 from shadowmetric.integrations.transformers import MetricModel
 from shadowmetric.integrations.transformers_trainer import MetricTrainer
-from shadowmetric.training.files import write_rows
+from shadowmetric.runtime.files import write_rows
 
 BATCH, PER_CLASS, RATE, MICRO_BATCH = 60, 6, 1e-2, 16
 DIGITS = open_dataset("digits")

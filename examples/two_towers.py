@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 
 import shadowmetric as sm
-from shadowmetric.data.catalogue import open_dataset
-from shadowmetric.training.files import read_rows, write_rows
+from shadowmetric.app.data.catalogue import open_dataset
+from shadowmetric.runtime.files import read_rows, write_rows
 
 WORDS = """
 zero one two three four five six seven eight nine ten

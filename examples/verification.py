@@ -29,17 +29,17 @@ import torch
 from PIL import Image
 from torch import nn
 
-from shadowmetric import serving
-from shadowmetric.data.catalogue import open_dataset
-from shadowmetric.data.preprocessing import preprocessing_for
-from shadowmetric.data.splits import part_classes
+from shadowmetric.app import serving
+from shadowmetric.app.data.catalogue import open_dataset
+from shadowmetric.app.data.preprocessing import preprocessing_for
+from shadowmetric.app.data.splits import part_classes
+from shadowmetric.app.serving.model import open_model
+from shadowmetric.app.serving.verification.calibration import calibrate
+from shadowmetric.app.training.loop import train
+from shadowmetric.app.training.runs.run import Run
+from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.errors import Mistake
 from shadowmetric.evaluation.verification import verification
-from shadowmetric.mistakes import Mistake
-from shadowmetric.serving.calibration import calibrate
-from shadowmetric.serving.model import open_model
-from shadowmetric.training.loop import train
-from shadowmetric.training.run import Run
-from shadowmetric.training.settings import TrainSettings
 
 RATES = (0.1, 0.01, 0.001)
 SIDE, PHOTOS = 16, 12

@@ -3,9 +3,9 @@
 import pytest
 from exported_runs import IMAGES, quick_run, write_digits
 
-from shadowmetric.serving import parity
-from shadowmetric.serving.bundle import write_bundle
-from shadowmetric.serving.exporting import export
+from shadowmetric.app.serving.exporting import parity
+from shadowmetric.app.serving.exporting.bundle import write_bundle
+from shadowmetric.app.serving.exporting.export import export
 
 
 @pytest.fixture(scope="session")

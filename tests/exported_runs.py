@@ -3,10 +3,10 @@
 import numpy as np
 from PIL import Image
 
-from shadowmetric.data.catalogue import open_dataset
-from shadowmetric.training.loop import train
-from shadowmetric.training.run import Run
-from shadowmetric.training.settings import TrainSettings
+from shadowmetric.app.data.catalogue import open_dataset
+from shadowmetric.app.training.loop import train
+from shadowmetric.app.training.runs.run import Run
+from shadowmetric.app.training.runs.settings import TrainSettings
 
 IMAGES = 200  # that models are compared on
 

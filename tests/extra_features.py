@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import shadowmetric as sm
-from shadowmetric.cli import main
+from shadowmetric.app.cli import main
 
 QUICK = ["--device", "cpu", "--epochs", "1", "--batches", "3", "--batch", "32", "--dim", "8"]
 COMMANDS = {

@@ -1,6 +1,6 @@
 """Records made up for tests: figures by loss, one a seed."""
 
-from shadowmetric.experiments.records import Record
+from paper.record import Record
 
 KINDS = {"triplet_control": "control", "double_shadow": "control", "untrained": "floor", "raw_pixels": "floor"}
 
@@ -12,7 +12,7 @@ def made_record(data="cifar10", bed=None, settings=None, **losses):
         for seed in range(max(map(len, figures.values()))):
             found = {figure: values[seed] for figure, values in figures.items() if seed < len(values)}
             runs.append({"name": name, "kind": KINDS.get(name, "loss"), "seed": seed, "figures": found, "journal": []})
-    facts = {"bed": bed or data, "data": data, "scale": "small", "command": "shadowmetric reproduce made-up"}
+    facts = {"bed": bed or data, "data": data, "scale": "small", "command": "python -m paper made-up"}
     facts |= {"reduced": "Reduced: all.", "origin": {"commit": "abc", "machine": "a machine"}, "notes": []}
     return Record(facts | {"settings": settings or {"backbone": "small_cnn"}, "differences": {}}, runs, {})
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shadowmetric.cli import main
-from shadowmetric.device.entries import About
-from shadowmetric.device.index_file import MAGIC, START, VERSION, Contents, write_index
-from shadowmetric.device.pictures import Shape
-from shadowmetric.serving.indexing import build_index
-from shadowmetric.serving.listing import list_pictures
+from shadowmetric.app.cli import main
+from shadowmetric.app.serving.indexing.build import build_index
+from shadowmetric.app.serving.indexing.listing import list_pictures
+from shadowmetric.runtime.entries import About
+from shadowmetric.runtime.index_file import MAGIC, START, VERSION, Contents, write_index
+from shadowmetric.runtime.pictures import Shape
 
 SHAPE = Shape(8, 8, 1)
 DIM = 6
@@ -138,9 +138,9 @@ def write_run(folder, seed=0):
     import torch
     from safetensors.torch import save_file
 
-    from shadowmetric.training.run import Run
-    from shadowmetric.training.settings import TrainSettings, resolved
-    from shadowmetric.training.setup import embedder_for
+    from shadowmetric.app.models.from_settings import embedder_for
+    from shadowmetric.app.training.runs.run import Run
+    from shadowmetric.app.training.runs.settings import TrainSettings, resolved
 
     settings = resolved(TrainSettings(data="digits", dim=DIM, device="cpu", seed=seed), size=8, resize=8, channels=1)
     Run(folder).begin(settings)

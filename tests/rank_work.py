@@ -14,9 +14,9 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
 import shadowmetric as sm
+from shadowmetric.app.training.watch import look, some_of
 from shadowmetric.batches.cached import cached_step
 from shadowmetric.ops.ranks import ranks_here, sent_from_first, share
-from shadowmetric.training.watch import look, some_of
 
 fully_shard: Any = getattr(fsdp, "fully_shard", None)  # before torch 2.6 it was elsewhere and wanted a GPU
 

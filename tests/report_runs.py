@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from shadowmetric.experiments import compare as comparing
-from shadowmetric.experiments.compare import compare
-from shadowmetric.experiments.plan import Plan
-from shadowmetric.experiments.records import write_found
-from shadowmetric.experiments.showcase import Choices
-from shadowmetric.training.loop import train
-from shadowmetric.training.settings import TrainSettings
+from paper.record import write_found
+from shadowmetric.app.compare import compare as comparing
+from shadowmetric.app.compare.compare import compare
+from shadowmetric.app.compare.plan import Plan
+from shadowmetric.app.report.showcase.showcase import Choices
+from shadowmetric.app.training.loop import train
+from shadowmetric.app.training.runs.settings import TrainSettings
 
 NASTY = (
     "<script>alert(1)</script>",
@@ -51,7 +51,7 @@ def write_pictures(path, names=NASTY, count=40, side=12, seed=0):
 
 def write_memory(folder):
     """Write what `reproduce memory` leaves in its folder."""
-    write_found(folder / "records" / "memory.json", MEMORY, "smoke", "shadowmetric reproduce memory --scale smoke")
+    write_found(folder / "records" / "memory.json", MEMORY, "smoke", "python -m paper memory --scale smoke")
     return folder
 
 

@@ -1,6 +1,6 @@
 """The memory contract: no loss and no miner takes more than its own formula says, by exact counts of live tensors.
 
-Kept and peak are counted (`bench/live_bytes.py`), not estimated from resident memory. A formula must hold at every
+Kept and peak are counted (`live_bytes.py`), not estimated from resident memory. A formula must hold at every
 size, and where neither the scratch nor the gathered rows dominate it must not be loose: at most twice what is taken.
 """
 
@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import shadowmetric as sm
-from shadowmetric.bench.live_bytes import LiveBytes, counted
+from benchmarks.memory.live_bytes import LiveBytes, counted
 from shadowmetric.losses.catalogue import LOSSES as CATALOGUE
 from shadowmetric.losses.catalogue import build_loss
 from shadowmetric.losses.proxies import ProxyLoss

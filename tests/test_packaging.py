@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import shadowmetric
-from shadowmetric.cli import main
+from shadowmetric.app.cli import main
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -99,7 +99,7 @@ def test_the_metadata_say_what_an_index_shows(built):
     assert metadata["Description-Content-Type"] == "text/markdown"
     assert metadata.get_payload() == (ROOT / "README.md").read_text()
     assert set(metadata.get_all("Provides-Extra", [])) == set(PROJECT["optional-dependencies"])
-    assert "shadowmetric = shadowmetric.cli:main" in commands
+    assert "shadowmetric = shadowmetric.app.cli:main" in commands
 
 
 def test_there_is_one_version(built, capsys):

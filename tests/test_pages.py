@@ -26,8 +26,8 @@ from cyclopts.exceptions import MissingArgumentError
 from markdown.extensions.toc import slugify
 from PIL import Image
 
-from shadowmetric.cli import command_line, main
-from shadowmetric.cli.config import without_config
+from shadowmetric.app.cli import command_line, main
+from shadowmetric.app.cli.config import without_config
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -98,8 +98,8 @@ def docstrings_of(file: str) -> list[str]:
 
 def a_run_and_photos() -> dict[str, Any]:
     """Train runs/birds on photos for a moment."""
-    from shadowmetric.training.loop import train
-    from shadowmetric.training.settings import TrainSettings
+    from shadowmetric.app.training.loop import train
+    from shadowmetric.app.training.runs.settings import TrainSettings
 
     runpy.run_path(str(ROOT / "examples" / "product_search.py"))["draw_folder"](Path("photos"), 8)
     train(TrainSettings(data="folder:photos", epochs=1), Path("runs/birds"))
@@ -121,7 +121,7 @@ def a_text_model() -> dict[str, Any]:
 
 TAKEN_FOR_GRANTED = {
     "src/shadowmetric/integrations/sentence_transformers.py": a_text_model,
-    "src/shadowmetric/serving/__init__.py": a_run_and_photos,
+    "src/shadowmetric/app/serving/__init__.py": a_run_and_photos,
 }
 WITH_EXAMPLES = [file for file in SOURCES if any("```" in text or ">>>" in text for text in docstrings_of(file))]
 

@@ -1,6 +1,6 @@
 """`python -m shadowmetric` is the `shadowmetric` command."""
 
-from shadowmetric.cli import main
+from shadowmetric.app.cli import main
 
 if __name__ == "__main__":
     main()

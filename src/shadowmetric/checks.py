@@ -9,6 +9,7 @@ import math
 import torch
 from torch import Tensor
 
+from shadowmetric.errors import NotFinite
 from shadowmetric.types import Triplets
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -22,10 +23,6 @@ LONGEST_ROW = {torch.float32: 1e18, torch.float64: 1e150}  # of rows that are co
 def reads_values(tensor: Tensor, *, debug: bool = False) -> bool:
     """Return whether values may be read to be checked: on a CPU, elsewhere to debug, never in a compiled graph."""
     return not torch.compiler.is_compiling() and (debug or tensor.device.type == "cpu")
-
-
-class NotFinite(ValueError):
-    """Rows with NaN, infinity or lengths beyond all measure."""
 
 
 def check_margin(margin: float, *, name: str = "margin", finite: bool = True) -> float:

@@ -22,7 +22,7 @@ from shadowmetric.batches.budget import (
     said_bytes,
 )
 from shadowmetric.batches.meter import held_bytes, peak_extra_bytes
-from shadowmetric.mistakes import Mistake
+from shadowmetric.errors import Mistake
 
 NEEDS = Needs(held=1000, optimizer=20, gradients=10, images=5, rows=6, loss=7, evaluation=50)
 MB = 2**20

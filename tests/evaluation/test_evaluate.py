@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 import shadowmetric as sm
 from shadowmetric.evaluation import MEASURES
-from shadowmetric.evaluation.progress import Bar
+from shadowmetric.progress import Bar
 
 
 def scores(embeddings, labels, **settings):

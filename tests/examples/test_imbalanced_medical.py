@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shadowmetric.data.catalogue import open_dataset
-from shadowmetric.data.dataset import Split
+from shadowmetric.app.data.catalogue import open_dataset
+from shadowmetric.app.data.dataset import Split
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "imbalanced_medical.py"
 PK, SHUFFLED, SEEN = "PK batches, new lesions", "shuffled batches, new lesions", "PK batches, lesions seen"

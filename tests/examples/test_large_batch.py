@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from shadowmetric.app.models import build_embedder
 from shadowmetric.batches.meter import held_bytes
-from shadowmetric.models import build_embedder
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "large_batch.py"
 needs_proc = pytest.mark.skipif(held_bytes() is None, reason="memory is read from /proc")

@@ -5,7 +5,7 @@ import runpy
 import shutil
 from pathlib import Path
 
-from shadowmetric.device.pictures import open_picture
+from shadowmetric.runtime.pictures import open_picture
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "product_search.py"
 

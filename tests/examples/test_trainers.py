@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shadowmetric.training.files import read_rows
+from shadowmetric.runtime.files import read_rows
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 FILE = Path(__file__).parents[2] / "examples" / "trainers.py"

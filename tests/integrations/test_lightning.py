@@ -19,8 +19,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import shadowmetric as sm
-from shadowmetric.data.catalogue import open_dataset
-from shadowmetric.data.sampler import PKSampler
+from shadowmetric.app.data.catalogue import open_dataset
+from shadowmetric.batches.sampler import PKSampler
 from shadowmetric.integrations.lightning import MetricModule
 
 pytestmark = pytest.mark.filterwarnings("ignore:::lightning")

@@ -11,15 +11,15 @@ from safetensors.torch import load_file
 from torch import nn
 
 import shadowmetric as sm
+from shadowmetric.app.compare.plan import Plan
+from shadowmetric.app.training.interrupt import Stop
+from shadowmetric.app.training.loop import train
+from shadowmetric.app.training.runs.run import Run
+from shadowmetric.app.training.runs.settings import TrainSettings, check_settings
+from shadowmetric.app.training.setup import loss_for
 from shadowmetric.batches.gathered_loss import HasSums
-from shadowmetric.experiments.plan import Plan
+from shadowmetric.errors import Interrupted, Mistake
 from shadowmetric.integrations.pml_losses import CENTER_RATE, PMLLoss, build_pml_loss, check_pml_loss
-from shadowmetric.mistakes import Interrupted, Mistake
-from shadowmetric.training.interrupt import Stop
-from shadowmetric.training.loop import train
-from shadowmetric.training.run import Run
-from shadowmetric.training.settings import TrainSettings, check_settings
-from shadowmetric.training.setup import loss_for
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

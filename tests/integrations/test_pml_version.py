@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from shadowmetric.errors import Mistake
 from shadowmetric.integrations.pml_losses import check_pml_loss
 from shadowmetric.integrations.pml_version import PACKAGE, unknown_pml
-from shadowmetric.mistakes import Mistake
 
 KNOWN = ("2.9.0", "2.9", "2.9.1", "2.10.0", "2.99.3")
 UNKNOWN = ("3.0.0", "3", "3.0.0.dev2", "4.1", "2.8.1", "1.7.3", "0.9.99")

@@ -9,7 +9,7 @@ from pytorch_metric_learning.utils.distributed import DistributedLossWrapper, Di
 from torch import nn
 
 import shadowmetric as sm
-from shadowmetric.data.catalogue import open_dataset
+from shadowmetric.app.data.catalogue import open_dataset
 from shadowmetric.integrations.pytorch_metric_learning import InPML, MinerInPML
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -14,8 +14,8 @@ from transformers import Trainer, TrainingArguments
 from transformers.trainer_utils import EvalPrediction
 
 import shadowmetric as sm
-from shadowmetric.data.catalogue import open_dataset
-from shadowmetric.data.sampler import PKSampler
+from shadowmetric.app.data.catalogue import open_dataset
+from shadowmetric.batches.sampler import PKSampler
 from shadowmetric.integrations.transformers import MetricModel, compute_metrics
 from shadowmetric.integrations.transformers_trainer import MetricTrainer
 

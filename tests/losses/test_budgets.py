@@ -8,8 +8,8 @@ import pytest
 import torch
 from every_loss import CLASSES, LOSSES, MINED
 
-from shadowmetric.bench.loss_steps import set_slots, split_weights, takes_slots
-from shadowmetric.bench.pretended_device import count_step
+from shadowmetric.app.doctor.devices.loss_steps import set_slots, split_weights, takes_slots
+from shadowmetric.app.doctor.devices.pretended_device import count_step
 
 DIM, PER_CLASS = 128, 5
 BUDGET = {32: 150, 1024: 150, 4096: 250, 16384: 400}

@@ -306,5 +306,5 @@ def test_pictures_are_current():
     spec.loader.exec_module(draw_semantics)
     page = (DOCS / "semantics.md").read_text("utf-8")
     for path, svg in draw_semantics.drawn().items():
-        assert path.read_text("utf-8") == svg, f"{path.name} is old: run python docs/draw_semantics.py"
+        assert path.read_text("utf-8") == svg, f"{path.name} is old: run python tools/draw_semantics.py"
         assert f"](pictures/{path.name})" in page

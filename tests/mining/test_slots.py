@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shadowmetric as sm
-from shadowmetric.bench.pretended_device import count_step
+from shadowmetric.app.doctor.devices.pretended_device import count_step
 from shadowmetric.mining import slots
 from shadowmetric.mining.given import check_given
 

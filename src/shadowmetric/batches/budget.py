@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from shadowmetric.batches.cached import uses_batch_statistics
 from shadowmetric.batches.meter import peak_extra_bytes
-from shadowmetric.mistakes import Mistake
+from shadowmetric.errors import Mistake
 
 UNITS = {"M": 10**6, "G": 10**9, "T": 10**12, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 LEAST_SCRATCH = 2**20

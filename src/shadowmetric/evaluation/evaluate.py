@@ -30,11 +30,11 @@ from torch import Tensor
 from shadowmetric.checks import check_batch, check_choice, check_scratch
 from shadowmetric.evaluation.comparison import Sets, relevant_counts
 from shadowmetric.evaluation.measuring import STAGES, Choices, Task
-from shadowmetric.evaluation.progress import Bar, Report, Stages
 from shadowmetric.evaluation.retrieval import RETRIEVAL
 from shadowmetric.evaluation.scores import Scores, Setting
 from shadowmetric.evaluation.sharing import agreed, checksum, ranks_of
 from shadowmetric.evaluation.silhouette import DISTANCES
+from shadowmetric.progress import Bar, Report, Stages
 
 MEASURES = (*RETRIEVAL, "silhouette", "accuracy", "nmi", "verification", "collapse")
 SCRATCH_BYTES = 128 * 2**20

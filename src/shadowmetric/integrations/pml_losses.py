@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from shadowmetric.errors import Mistake
 from shadowmetric.integrations.pml_version import unknown_pml
 from shadowmetric.losses.mined import MINERS
-from shadowmetric.mistakes import Mistake
 from shadowmetric.types import Miner
 
 PREFIX = "pml:"

@@ -13,7 +13,7 @@ from accelerate.data_loader import prepare_data_loader
 from torch.utils.data import DataLoader
 from transformers import Trainer
 
-from shadowmetric.data.sampler import PKSampler
+from shadowmetric.batches.sampler import PKSampler
 from shadowmetric.integrations.own_rates import all_but, own_groups
 
 NAMES = ("labels", "label", "label_ids")  # that the Trainer's collator makes `labels` of

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.ops.rows import Rows
+from shadowmetric.progress import Progress
 
 SCRATCH_BYTES = 32 * 2**20
 LONGEST_SIDE = 1536  # larger blocks leave the cache, smaller ones cost more calls; 1024 to 2048 differ by noise
@@ -25,7 +26,6 @@ DEVICE_FACTOR = 64  # other devices than a CPU have faster memory, and every cal
 
 Span = tuple[int, int, int, int]  # rows [top, bottom), columns [first, last)
 Reach = Callable[[int, int], tuple[int, int]]
-Progress = Callable[[float], None]  # told the share that is done, after each block
 
 
 def scratch_on(device: torch.device, scratch_bytes: int) -> int:

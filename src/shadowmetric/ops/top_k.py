@@ -2,7 +2,7 @@
 
 Naive program: (left @ right.T).topk(k). Equal similarities go to the smaller reference number, which
 `torch.topk` alone does not promise. Which similarities are equal is a matter of the product: make it exact
-(`ops/exact_rows.py`), or measure again what it proposes (`device/exact_cosines.py`).
+(`ops/exact_rows.py`), or measure again what it proposes (`runtime/exact_cosines.py`).
 
 Memory: the scratch, and k numbers and row numbers for each row.
 """

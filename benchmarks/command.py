@@ -1,0 +1,47 @@
+"""`python -m benchmarks NAME`: each name is a folder here, and its `command.py` parses, measures and prints.
+
+losses        beside the peers and one bare matrix product: time, peak memory, kept bytes
+evaluation    beside faiss and scikit-learn
+memory        bytes as promised beside bytes as taken
+training      `train` beside a bare loop
+step          a training step in micro-batches beside plain ones
+scale         a step on many ranks, computed and measured
+search        searching an index beside plain faiss
+paths         kernels, host waits and time of a step
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cyclopts import App
+
+from benchmarks.evaluation.command import evaluation
+from benchmarks.losses.command import losses
+from benchmarks.memory.command import memory
+from benchmarks.paths.command import paths
+from benchmarks.scale.command import scale
+from benchmarks.search.command import search
+from benchmarks.step.command import step
+from benchmarks.training.command import training
+from shadowmetric.app import cli
+from shadowmetric.app.cli.config import config_reader
+
+COMMANDS = (losses, evaluation, memory, training, step, scale, search, paths)
+
+
+def main(tokens: Sequence[str] | None = None) -> None:
+    """Run a benchmark with these words, or those of the command line."""
+    cli.main(tokens, command_line)
+
+
+def command_line(config: Path | None = None, *, first_help: bool = False) -> App:
+    """Return the cyclopts application; config is a file of options."""
+    app = App(
+        name="python -m benchmarks",
+        help="Time and memory beside the peers, and beside one bare matrix product.",
+        suppress_keyboard_interrupt=False,
+        config=[] if config is None else [config_reader(config)],
+    )
+    for number, command in enumerate(COMMANDS):
+        app.command(command, sort_key=number)
+    return app

@@ -1,0 +1,1 @@
+"""The evaluation beside faiss and scikit-learn."""

@@ -1,0 +1,1 @@
+"""Losses beside the peers: time, peak memory, kept bytes."""

@@ -1,0 +1,1 @@
+"""Bytes as promised beside bytes as taken."""

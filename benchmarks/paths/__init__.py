@@ -1,0 +1,1 @@
+"""Kernels, host waits and time of a step."""

@@ -1,0 +1,1 @@
+"""A step on many ranks, computed and measured."""

@@ -1,0 +1,1 @@
+"""What a small device and a loaded server cost."""

@@ -1,0 +1,1 @@
+"""`train` beside a bare loop."""

@@ -1,0 +1,228 @@
+"""Tables of records, the paper's figures beside ours.
+
+A figure of ours is the mean over seeds ± their spread. Differences are Shadow's less another's, seed by seed, with the
+95 % interval of Student's t over the seeds: with three seeds it is wide, and that is the truth about three seeds.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from paper.quoted import quoted
+from paper.record import Record
+from shadowmetric.app.compare.seed_intervals import Difference, interval
+from shadowmetric.app.report.tables import Table
+
+WORDS = {
+    "shadow": "Shadow",
+    "triplet": "Triplet",
+    "soft_margin_triplet": "Soft-margin triplet",
+    "angular_triplet": "Angular triplet",
+    "soft_triple": "SoftTriple",
+    "multi_similarity": "Multi-Similarity",
+    "triplet_control": "Triplet, margin 2m, same triplets",
+    "double_shadow": "twice Shadow",
+    "raw_pixels": "raw pixels",
+    "untrained": "untrained",
+}
+HEADINGS = {
+    "recall_at_1": "Recall@1, %",
+    "recall_at_2": "Recall@2, %",
+    "recall_at_4": "Recall@4, %",
+    "recall_at_8": "Recall@8, %",
+    "silhouette": "silhouette",
+    "convergence_epoch": "plateau, epoch",
+    "accuracy": "accuracy, %",
+    "macro_f1": "macro-F1, %",
+}
+TITLES = {
+    "cifar10": "CIFAR-10",
+    "fashion_mnist": "Fashion-MNIST",
+    "mnist": "MNIST",
+    "cifar100": "CIFAR-100",
+    "tiny_imagenet": "Tiny-ImageNet",
+    "cub200": "CUB-200",
+    "cars196": "CARS196",
+    "sop": "Stanford Online Products",
+    "inshop": "In-Shop Clothes",
+    "ham10000": "HAM10000",
+    "odir5k": "ODIR-5K",
+}
+PER_CENT = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "accuracy", "macro_f1", "map_at_r")
+DIGITS = {"silhouette": 3, "convergence_epoch": 1, "mean_variance": 4, "anchor_gradient": 3, "effective_rank": 1}
+NONE = "–"
+
+
+def difference(record: Record, figure: str, first: str = "shadow", second: str = "triplet") -> Difference | None:
+    """Return first less second over the seeds that both have."""
+    mine, theirs = record.values(first, figure), record.values(second, figure)
+    found = [mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())]
+    return interval(found) if found else None
+
+
+def said(value: float, figure: str) -> str:
+    """Return a figure as people read it."""
+    return f"{100 * value:.2f}" if figure in PER_CENT else f"{value:.{DIGITS.get(figure, 3)}f}"
+
+
+def measured(record: Record, loss: str, figure: str) -> str:
+    """Return the mean ± spread over seeds."""
+    values = list(record.values(loss, figure).values())
+    if not values:
+        return NONE
+    spread = said(float(np.std(values, ddof=1)), figure) if len(values) > 1 else "0"
+    return said(float(np.mean(values)), figure) + (f" ± {spread}" if float(spread) else "")
+
+
+def said_difference(found: Difference | None, figure: str) -> str:
+    """Return a difference with its interval."""
+    if found is None:
+        return NONE
+    scale, digits = (100, 2) if figure in PER_CENT else (1, DIGITS.get(figure, 3))
+
+    def signed(value: float) -> str:
+        return f"{round(scale * value, digits) + 0.0:+.{digits}f}".replace("-", "−")  # and no −0.00
+
+    if found.low is None or found.high is None:
+        return signed(found.mean)
+    return f"{signed(found.mean)} ({signed(found.low)} to {signed(found.high)})"
+
+
+def caption(record: Record) -> str:
+    """Return how a record was made, in sentences."""
+    facts = record.facts
+    seeds = max((len(record.values(loss, "recall_at_1")) for loss in record.losses("loss")), default=0)
+    where = f"*measured* at scale {facts['scale']}, {seeds} seed{'s' if seeds != 1 else ''}, mean ± spread"
+    origin = facts.get("origin", {})
+    made = f"`{facts['command']}`, commit {origin.get('commit', 'unknown')}, {origin.get('machine', 'unknown machine')}"
+    return " ".join(part for part in (f"{where}: {made}.", facts.get("reduced", ""), *facts.get("notes", [])) if part)
+
+
+def beside_paper(
+    record: Record,
+    table: str,
+    figures: Sequence[str],
+    *,
+    dataset: str | None = None,
+    called: dict[str, str] | None = None,
+) -> Table:
+    """Return a row a loss, and for each figure what the paper states and what we measured.
+
+    dataset: what the paper's rows are called, if not by the data. called: other names of figures there.
+    """
+    data = dataset or record.facts["data"]
+    stated = {(one.loss, one.figure): one.words for one in quoted(table, data)}
+    shown = [figure for figure in figures if any(record.values(loss, figure) for loss in record.losses())]
+    if not shown:
+        return Table(record.facts["bed"], caption(record), ("loss",), (), ())
+    rows, kinds = [], []
+    for loss in record.losses():
+        cells = []
+        for figure in shown:
+            paper = stated.get((loss, (called or {}).get(figure, figure)))
+            cells += [NONE if paper is None else paper, measured(record, loss, figure)]
+        rows.append((WORDS.get(loss, loss), *cells, beside_shadow(record, loss, shown[0])))
+        kinds.append(record.kind(loss))
+    pairs = [
+        heading for figure in shown for heading in (f"{HEADINGS[figure]}, quoted", f"{HEADINGS[figure]}, measured")
+    ]
+    unit = ", points" if shown[0] in PER_CENT else ""
+    headings = ("loss", *pairs, f"Shadow's {HEADINGS[shown[0]].split(',')[0]} less this{unit}")
+    title = str(TITLES.get(record.facts["data"], record.facts["data"])) + (f", {dataset}" if dataset else "")
+    return without_empty(Table(title, caption(record), headings, tuple(rows), tuple(kinds)))
+
+
+def tables_of(table: str, figures: Mapping[str, Sequence[str]]) -> Callable[[dict[str, Record]], list[Table]]:
+    """Return what makes a table for each bed that has a record; figures: by the name of the bed."""
+    return lambda records: [
+        beside_paper(records[bed], table, shown) for bed, shown in figures.items() if bed in records
+    ]
+
+
+def beside_shadow(record: Record, loss: str, figure: str) -> str:
+    """Return Shadow's figure less another's."""
+    return NONE if loss == "shadow" else said_difference(difference(record, figure, "shadow", loss), figure)
+
+
+def without_empty(table: Table) -> Table:
+    """Return the table without columns that hold nothing."""
+    kept = [column for column in range(len(table.headings)) if any(row[column] != NONE for row in table.rows)]
+    rows = tuple(tuple(row[column] for column in kept) for row in table.rows)
+    return Table(table.title, table.caption, tuple(table.headings[column] for column in kept), rows, table.kinds)
+
+
+def ways_table(records: dict[str, Record]) -> Table:
+    """Return a row for each way in which Shadow can differ from Triplet."""
+    rows = []
+    for words, record in records.items():
+        differences = (
+            said_difference(difference(record, "recall_at_1", "shadow", other), "recall_at_1")
+            for other in ("triplet", "triplet_control", "double_shadow", "untrained", "raw_pixels")
+        )
+        seeds = str(len(record.values("shadow", "recall_at_1")))
+        rows.append((words, seeds, measured(record, "shadow", "recall_at_1"), *differences))
+    headings = ("setting", "seeds", "Shadow's Recall@1, %", "less Triplet's", "less Triplet's at margin 2m")
+    headings = (*headings, "less twice Shadow's", "less untrained", "less raw pixels")
+    words = (
+        caption(next(iter(records.values()))).replace(" seeds,", " seeds unless the row says more,", 1)
+        if records
+        else ""
+    )
+    return Table("Four ways in which Shadow can differ", words, headings, tuple(rows), ("",) * len(rows))
+
+
+def collapse_table(pairs: dict[str, tuple[Record | None, ...]]) -> Table:
+    """Return variance and accuracy without and with the price on length."""
+    stated = {(one.loss, one.figure): one.words for one in quoted("collapse")}
+    rows, words = [], ""
+    for rows_are, (without, penalised) in pairs.items():
+        for loss in ("shadow", "triplet", "triplet_control"):
+            if without is None or penalised is None or not without.values(loss, "mean_variance"):
+                continue
+            words = words or caption(penalised)
+            change = differing(penalised, without, loss, "accuracy")
+            unit = rows_are == "unit rows"
+            paper = (stated.get((loss, "variance"), NONE), stated.get((loss, "variance_penalised"), NONE))
+            rows.append(
+                (
+                    f"{WORDS[loss]}, {rows_are}",
+                    paper[0] if unit else NONE,
+                    measured(without, loss, "mean_variance"),
+                    paper[1] if unit else NONE,
+                    measured(penalised, loss, "mean_variance"),
+                    stated.get((loss, "accuracy_change"), NONE) if unit else NONE,
+                    said_difference(change, "accuracy"),
+                )
+            )
+    headings = ("loss and rows", "variance, quoted", "variance, measured", "with penalty, quoted")
+    headings = (*headings, "with penalty, measured", "accuracy change, points, quoted", "accuracy change, measured")
+    return Table("Collapse: variance of the embeddings", words, headings, tuple(rows), ("",) * len(rows))
+
+
+def differing(after: Record, before: Record, loss: str, figure: str) -> Difference | None:
+    """Return how a figure of a loss changes between two records."""
+    mine, theirs = after.values(loss, figure), before.values(loss, figure)
+    found = [mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())]
+    return interval(found) if found else None
+
+
+def gradient_ratio(record: Record) -> float | None:
+    """Return the mean over seeds of Shadow's anchor gradient over Triplet's, if known."""
+    mine, theirs = (record.values(loss, "anchor_gradient") for loss in ("shadow", "triplet"))
+    found = [mine[seed] / theirs[seed] for seed in mine.keys() & theirs.keys() if theirs[seed]]
+    return float(np.mean(found)) if found else None
+
+
+def gradients_table(records: dict[str, Record]) -> Table:
+    """Return the mean anchor gradient of both losses, and their ratio."""
+    stated = {one.loss: one.value for one in quoted("gradients")}
+    paper = f"{stated['shadow']:.2f}", f"{stated['triplet']:.2f}", f"{stated['shadow'] / stated['triplet']:.2f}"
+    rows: list[tuple[str, ...]] = [("CARS196, the paper's, quoted", *paper)]
+    for words, record in records.items():
+        found = gradient_ratio(record)
+        ratio = NONE if found is None else f"{found:.2f}"
+        cells = (measured(record, loss, "anchor_gradient") for loss in ("shadow", "triplet"))
+        rows.append((f"{words}, measured", *cells, ratio))
+    headings = ("data and rows", "Shadow", "Triplet", "ratio")
+    words = caption(next(iter(records.values()))) if records else ""
+    return Table("Length of a triplet's gradient to its anchor", words, headings, tuple(rows), ("",) * len(rows))

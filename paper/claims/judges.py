@@ -1,0 +1,217 @@
+"""How a claim of the paper is judged by records: verdicts follow intervals, and nothing is judged that learnt nothing.
+
+A gain over another loss, by the seeds' differences and their 95 % interval (Student's t):
+
+    holds               the interval lies above 0, and reaches the gain that the paper states
+    holds only if ...   it lies above 0 and below that gain: something, but less
+    does not hold       it lies below the stated gain, and does not lie above 0
+    not testable here   it holds both 0 and the stated gain; or there are fewer than two seeds, or no trainings; or
+                        one of the two is not above the untrained embedder, so that there is nothing to compare
+
+Intervals are not corrected for their number: of twenty, one may miss by chance.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from paper.beside import Difference, difference, differing, gradient_ratio, interval, said_difference
+from paper.quoted import quoted_value
+from paper.record import Record
+
+HOLDS, ONLY_IF, FAILS, UNTESTABLE = "holds", "holds only if", "does not hold", "not testable here"
+IDENTITIES = "`pytest tests/losses/test_identities.py`"
+MOST_CENSORED = 0.25  # of runs whose plateau is their last epoch
+Records = Mapping[str, Record]
+
+
+class Verdict(NamedTuple):
+    """What became of a claim."""
+
+    verdict: str  # one of the four, ONLY_IF with its condition
+    evidence: str
+    command: str
+
+
+Judge = Callable[[Records], Verdict]
+
+
+def proved(verdict: str, evidence: str, command: str = IDENTITIES) -> Judge:
+    """Return a verdict that needs no record."""
+    return lambda records: Verdict(verdict, evidence, command)
+
+
+def missing(what: str = "No finished trainings in `paper/records/`.") -> Verdict:
+    """Return the verdict where nothing was measured."""
+    return Verdict(UNTESTABLE, what, "")
+
+
+def not_here(command: str) -> Judge:
+    """Return the verdict of what needs photographs that cannot be had here."""
+    return lambda records: missing(f"No photographs here; `{command}` is the command.")
+
+
+def command_of(record: Record) -> str:
+    """Return the command of a record."""
+    return f"`{record.facts['command']}`"
+
+
+def learnt(record: Record, figure: str, *losses: str) -> bool:
+    """Return whether these losses' figures are above the untrained embedder's, where that is known."""
+    return not unlearnt(record, figure, *losses)
+
+
+def unlearnt(record: Record, figure: str, *losses: str) -> list[str]:
+    """Return which of some losses are not above the untrained embedder."""
+    found = {loss: difference(record, figure, loss, "untrained") for loss in losses}
+    return [loss for loss, one in found.items() if one is not None and one.sign <= 0]
+
+
+def stated_gain(table: str, dataset: str, figure: str, other: str = "triplet", called: str = "") -> float | None:
+    """Return by how much the paper's Shadow is above another loss, in our units: per cent are fractions here."""
+    mine, theirs = (quoted_value(table, dataset, loss, called or figure) for loss in ("shadow", other))
+    if mine is None or theirs is None:
+        return None
+    return (mine - theirs) / (1 if figure == "silhouette" else 100)
+
+
+def judged(found: Difference, stated: float | None) -> str:
+    """Return the verdict of a difference beside a stated gain; without one, any gain counts."""
+    if found.low is None or found.high is None:
+        return UNTESTABLE
+    if found.low > 0:
+        return HOLDS if stated is None or found.high >= stated else f"{ONLY_IF} a smaller gain counts"
+    if stated is None:
+        return FAILS if found.high < 0 else UNTESTABLE
+    return FAILS if found.high < stated else UNTESTABLE
+
+
+def gain(bed: str, table: str, figure: str, other: str = "triplet") -> Judge:
+    """Judge a gain over another loss on one dataset."""
+
+    def judge(records: Records) -> Verdict:
+        record = records.get(bed)
+        found = None if record is None else difference(record, figure, "shadow", other)
+        if record is None or found is None:
+            return missing()
+        stated = stated_gain(table, record.facts["data"], figure, other)
+        verdict = judged(found, stated) if learnt(record, figure, "shadow", other) else UNTESTABLE
+        return Verdict(verdict, gain_words(record, figure, found, stated, other), command_of(record))
+
+    return judge
+
+
+def gain_words(record: Record, figure: str, found: Difference, stated: float | None, other: str) -> str:
+    """Say a difference beside the paper's, and what makes it weak."""
+    paper = "" if stated is None else f"The paper: {said_difference(Difference(stated, None, None, 1), figure)}. "
+    words = f"{paper}Ours: {said_difference(found, figure)}, {found.seeds} seed{'s' if found.seeds != 1 else ''}"
+    nothing = unlearnt(record, figure, "shadow", other)
+    if nothing:
+        words += f". Not above the untrained embedder, so nothing to compare: {', '.join(nothing)}"
+    elif judged(found, stated) == UNTESTABLE:
+        words += ": undecided, the interval holds 0 and the paper's gain" if found.seeds > 1 else ": undecided"
+    pixels = difference(record, figure, "shadow", "raw_pixels")
+    if pixels is not None and pixels.mean < 0:
+        words += f". Raw pixels are above Shadow, by {said_difference(negative(pixels), figure)}"
+    return words + "."
+
+
+def negative(found: Difference) -> Difference:
+    """Return a difference the other way round, without its interval."""
+    return Difference(-found.mean, None, None, found.seeds)
+
+
+def over_beds(stated: Mapping[str, float | None], figure: str, words: str, other: str = "triplet") -> Judge:
+    """Judge a claim over several beds: it holds if it does on each, and fails if it fails on any."""
+
+    def judge(records: Records) -> Verdict:
+        known = {bed: difference(records[bed], figure, "shadow", other) for bed in stated if bed in records}
+        found = {bed: one for bed, one in known.items() if one is not None}
+        usable = {bed: one for bed, one in found.items() if learnt(records[bed], figure, "shadow", other)}
+        if not found:
+            return missing()
+        parts = [
+            f"{bed} {said_difference(one, figure)}" + ("" if bed in usable else " (nothing learnt)")
+            for bed, one in found.items()
+        ]
+        verdicts = [judged(one, stated[bed]) for bed, one in usable.items()]
+        whole = FAILS if FAILS in verdicts else HOLDS if verdicts == [HOLDS] * len(stated) else UNTESTABLE
+        counts = f"It fails on {verdicts.count(FAILS)} and holds on {verdicts.count(HOLDS)} of {len(stated)}."
+        commands = " and ".join(dict.fromkeys(command_of(records[bed]) for bed in found))
+        return Verdict(whole, f"{words}: {'; '.join(parts)}. {counts}", commands)
+
+    return judge
+
+
+def convergence(beds: Sequence[str], least: float = 1.5) -> Judge:
+    """Judge whether Triplet takes so many times as many epochs to its plateau."""
+
+    def judge(records: Records) -> Verdict:
+        ratios, censored, runs = [], 0, 0
+        usable = [bed for bed in beds if bed in records and learnt(records[bed], "recall_at_1", "shadow", "triplet")]
+        for bed in usable:
+            mine, theirs = (records[bed].values(loss, "convergence_epoch") for loss in ("shadow", "triplet"))
+            last = max((*mine.values(), *theirs.values(), *records[bed].values("shadow", "epochs").values()), default=0)
+            for seed in mine.keys() & theirs.keys():
+                ratios.append(float(np.log(theirs[seed] / mine[seed])))
+                censored += (mine[seed] >= last) + (theirs[seed] >= last)
+                runs += 2
+        if len(ratios) < 2:
+            return missing()
+        found = interval(ratios)
+        mean, low, high = (float(np.exp(value or 0.0)) for value in found[:3])
+        undecided = censored > MOST_CENSORED * runs or low <= 1 < least <= high
+        verdict = UNTESTABLE if undecided else HOLDS if low > 1 and high >= least else FAILS
+        words = (
+            f"Epochs to the plateau, Triplet's over Shadow's: {mean:.2f} ({low:.2f} to {high:.2f}) over {len(ratios)} "
+            f"pairs of runs on {len(usable)} datasets. {censored} of {runs} runs still rise in their last epoch, so "
+            "these short trainings hardly know their plateau. By algebra the ratio is 1, but for what Adam's coupled "
+            "weight decay does. The paper's own text says 18 to 30 % fewer epochs for the fine-grained sets."
+        )
+        return Verdict(verdict, words, " and ".join(dict.fromkeys(command_of(records[bed]) for bed in usable)))
+
+    return judge
+
+
+def gradient_norms(records: Records) -> Verdict:
+    """Judge the 2.53 times longer gradients."""
+    known = {bed: gradient_ratio(records[bed]) for bed in ("cifar10", "cub200") if bed in records}
+    ratios = {bed: ratio for bed, ratio in known.items() if ratio is not None}
+    free = gradient_ratio(records["cifar10-free"]) if "cifar10-free" in records else None
+    parts = ", ".join(f"{bed} {ratio:.2f}" for bed, ratio in ratios.items())
+    words = f" Measured on unit rows, mean over trainings: {parts}." if ratios else ""
+    words += "" if free is None else f" On rows of free length: {free:.2f}."
+    return Verdict(
+        HOLDS if ratios and min(ratios.values()) > 1 else FAILS,
+        "For the same unit rows a triplet's gradient is half of Triplet's, by algebra: the ratio is 0.5, and Adam "
+        f"divides a factor out, but for its weight decay.{words}",
+        " and ".join(dict.fromkeys([IDENTITIES, *(command_of(records[bed]) for bed in ratios)])),
+    )
+
+
+def penalised(records: Records) -> Verdict:
+    """Judge what a price on length does to both losses."""
+    parts, ratios, commands = [], {}, []
+    for rows, first, second in (
+        ("unit", "cifar10", "cifar10-penalty"),
+        ("free", "cifar10-free", "cifar10-free-penalty"),
+    ):
+        for loss in ("shadow", "triplet"):
+            if first in records and second in records:
+                before, after = (records[bed].values(loss, "mean_variance") for bed in (first, second))
+                seeds = sorted(before.keys() & after.keys())
+                if seeds:
+                    means = [float(np.mean([side[seed] for seed in seeds])) for side in (before, after)]
+                    ratios[rows, loss] = means[1] / means[0]
+                    change = said_difference(differing(records[second], records[first], loss, "accuracy"), "accuracy")
+                    parts.append(f"{rows} rows, {loss} {means[0]:.4f} to {means[1]:.4f}, accuracy {change}")
+                    commands += [command_of(records[first]), command_of(records[second])]
+    if ("unit", "shadow") not in ratios or ("unit", "triplet") not in ratios:
+        return missing()
+    collapsed = ratios["unit", "triplet"] < 0.5 < ratios["unit", "shadow"]
+    return Verdict(
+        HOLDS if collapsed else FAILS,
+        f"Variance without and with the penalty, on CIFAR-10 (no photographs of CARS196 here): {'; '.join(parts)}.",
+        " and ".join(dict.fromkeys(commands)),
+    )

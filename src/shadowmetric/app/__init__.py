@@ -1,0 +1,1 @@
+"""The program: what the `shadowmetric` command does, room by room. Needs the extra `app`."""

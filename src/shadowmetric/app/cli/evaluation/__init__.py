@@ -1,0 +1,1 @@
+"""The parts of `shadowmetric evaluate`: what it reads, measures, prints and writes."""

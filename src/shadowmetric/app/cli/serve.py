@@ -1,0 +1,111 @@
+"""`shadowmetric serve`: a page and a JSON API that search an index."""
+
+import importlib.util
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from shadowmetric.errors import Mistake
+
+EXAMPLES = """\
+Examples:
+
+    shadowmetric serve birds.shadowmx --open
+    shadowmetric serve birds.shadowmx --port 8080 --max-upload-mb 32
+    shadowmetric serve birds.shadowmx --host 0.0.0.0
+    shadowmetric serve birds.shadowmx --name pics.example.com
+    shadowmetric serve postgresql://localhost/pictures --model runs/birds
+
+and from another program:
+
+    curl --data-binary @photo.jpg 'http://127.0.0.1:8000/api/search?k=5'
+"""
+NEEDED = ("fastapi", "prometheus_client", "uvicorn")
+
+
+app = App(name="serve", usage="Usage: shadowmetric serve INDEX [OPTIONS]", help_epilogue=EXAMPLES)
+
+
+@app.default
+def serve(
+    index: str | None = None,
+    /,
+    *,
+    model: Annotated[Path | None, Parameter(show_default=False)] = None,
+    pictures: Annotated[Path | None, Parameter(show_default=False)] = None,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    max_upload_mb: int = 16,
+    max_pixels: int = 40_000_000,
+    at_once: Annotated[int | None, Parameter(show_default=False)] = None,
+    waiting: int = 16,
+    name: Annotated[tuple[str, ...], Parameter(show_default=False, negative="")] = (),
+    open_page: Annotated[bool, Parameter(name="--open", negative="")] = False,
+) -> None:
+    """Search an index in a browser: drop a picture, see its neighbours, search on from one of them.
+
+    This machine alone can reach it unless --host says otherwise. Uploads stay in memory. A new index that takes the
+    place of the file is searched without a restart. /openapi.json describes the JSON, /metrics counts.
+
+    Parameters
+    ----------
+    index
+        A file that `shadowmetric index` wrote, or an address of a vector store.
+    model
+        The run, or the .onnx file, that made the index. Default: where the index says it was.
+    pictures
+        The indexed folder. Default: where the index says it is; name it if it has moved, or if the index is another's.
+    host
+        Address to listen at; 0.0.0.0 lets everybody in who reaches this machine.
+    port
+        Port to listen at; 0 for any that is free.
+    max_upload_mb
+        Largest upload, in million bytes.
+    max_pixels
+        Most pixels of a picture, uploaded or shown.
+    at_once
+        Requests that are decoded, embedded and searched at once. Default: the cores.
+    waiting
+        Requests that wait for their turn; more are refused with 503.
+    name
+        A name by which a proxy in front is called, such as pics.example.com; give it again for another.
+    open_page
+        Open the page in a browser.
+    """
+    if index is None:
+        raise Mistake("no index is named; write `shadowmetric serve INDEX`, where `shadowmetric index` wrote INDEX.")
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise Mistake(f"{', '.join(missing)} is not installed; run `pip install 'shadowmetric[serve]'`.")
+    from shadowmetric.app.serving.server.settings import ServeSettings, cores
+
+    working = cores() if at_once is None else at_once
+    settings = ServeSettings(host, port, max_upload_mb, max_pixels, working, waiting, names=name)
+    run(index, model, pictures, settings, open_page)
+
+
+def run(index: str, instead: Path | None, pictures: Path | None, settings, open_page: bool) -> None:
+    """Open everything, answer requests, and say so."""
+    from shadowmetric.app.cli.screen import say, screen
+    from shadowmetric.app.serving.server.index import serve_index
+
+    console = screen()
+
+    def begun(address: str, pictures: int) -> None:
+        say(console, f"{address} searches {pictures:,} pictures. Ctrl-C stops.")
+        if not settings.loopback:
+            say(console, f"Everybody who reaches {settings.host} can search, and see the pictures.", "yellow")
+        if open_page:
+            show_page(address)
+
+    serve_index(index, settings, instead, pictures, begun)
+    say(console, "Stopped.")
+
+
+def show_page(address: str) -> None:
+    """Open a browser, which may take its time."""
+    import threading
+    import webbrowser
+
+    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()

@@ -1,0 +1,1 @@
+"""What commands print, one file a command."""

@@ -1,0 +1,118 @@
+"""`shadowmetric train`: from a dataset to a run."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from shadowmetric.app.cli.config import CONFIG_HELP
+from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.errors import Mistake
+
+EXAMPLES = f"""\
+{CONFIG_HELP}
+
+Examples:
+
+    shadowmetric train
+    shadowmetric train --data folder:photos --epochs 20 --out runs/photos
+    shadowmetric train --data cub200 --backbone timm:tf_efficientnet_lite0 --weights pretrained
+    shadowmetric train --resume runs/photos
+"""
+Folder = Annotated[Path | None, Parameter(show_default=False)]
+RUNS = Path("runs")
+TITLES = {
+    "recall_at_1": "Recall@1",
+    "recall_at_2": "@2",
+    "recall_at_4": "@4",
+    "recall_at_8": "@8",
+    "map_at_r": "MAP@R",
+    "silhouette": "silhouette",
+    "accuracy": "accuracy",
+    "macro_f1": "macro-F1",
+    "nmi": "NMI",
+    "convergence_epoch": "plateau",
+}
+
+
+app = App(name="train", usage="Usage: shadowmetric train [OPTIONS]", help_epilogue=EXAMPLES)
+
+
+@app.default
+def train(
+    *,
+    settings: Annotated[TrainSettings, Parameter(name="*")] | None = None,
+    out: Folder = None,
+    resume: Folder = None,
+    json: bool = False,
+) -> None:
+    """Train an embedder, judge each epoch on images held out of the training set, score the test set once.
+
+    The run is a folder: settings, journal, best weights, scores. Ctrl-C saves it and says how to go on.
+
+    Parameters
+    ----------
+    out
+        Folder of the run. Default: runs/DATA-LOSS-SEED, with a number if that is taken.
+    resume
+        Go on with the run in this folder, from its last checkpoint, as if it had never stopped.
+    json
+        Print the scores as JSON instead of a table.
+    """
+    from shadowmetric.app.training.loop import train as train_run
+    from shadowmetric.app.training.show import screen
+
+    if resume is not None and (settings is not None or out is not None):
+        raise Mistake("--resume takes the settings and the folder of its run; give it alone, or train anew with --out.")
+    if out is None and resume is None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise Mistake("several processes train one run; name its folder with --out.")
+    settings = settings or TrainSettings()
+    folder = resume or out or free_folder(settings)
+    scores = train_run(settings, folder, resume=resume is not None, show=screen())
+    if os.environ.get("RANK", "0") == "0":
+        show_scores(scores, folder, json)
+
+
+def free_folder(settings: TrainSettings) -> Path:
+    """Return a folder below runs/ that is not there yet."""
+    name = f"{data_name(settings)}-{settings.loss.replace(':', '-')}-{settings.seed}"
+    found, number = RUNS / name, 1
+    while found.exists():
+        number += 1
+        found = RUNS / f"{name}-{number}"
+    return found
+
+
+def data_name(settings: TrainSettings) -> str:
+    """Return a short name for what is trained on."""
+    return Path(settings.data.partition(":")[2] or settings.data).stem
+
+
+def show_scores(scores: dict, folder: Path, as_json: bool) -> None:
+    """Print what the run reached, and what can be done with it."""
+    from json import dumps
+
+    from shadowmetric.app.cli.screen import new_table, say, screen, show
+
+    console = screen()
+    if as_json:
+        console.out(dumps(scores, indent=2), highlight=False)
+        return
+    table = new_table("Test split", *TITLES.values())
+    table.add_row(*(shown(name, scores.get(name)) for name in TITLES))
+    show(console, table)
+    console.print()
+    if scores["selected_on"] == "test":
+        say(console, "The best epoch was CHOSEN ON THE TEST SPLIT: these figures are too good.", "bold red")
+    say(console, f"Best epoch {scores['best_epoch']} of {scores['epochs']}, chosen on {scores['selected_on']}.")
+    say(console, f"The run is {folder}; more figures: shadowmetric evaluate {folder}")
+
+
+def shown(name: str, value: float | int | None) -> str:
+    """Return a share in per cent, silhouette and epochs as they are, a dash for nothing."""
+    if value is None:
+        return "–"
+    if name == "convergence_epoch":
+        return f"epoch {value}"
+    return f"{value:.3f}" if name == "silhouette" else f"{100 * value:.2f}"

@@ -1,0 +1,1 @@
+"""Losses compared on equal terms."""

@@ -1,0 +1,150 @@
+"""Losses × seeds on one dataset and budget, on equal terms.
+
+For one seed every loss starts from the same weights, sees the same batches in the same order with the same random
+changes, and is judged on the same validation part. Beside the methods stand
+
+    controls    triplet_control and double_shadow (see losses/catalogue): equal by algebra, and Shadow's own but for a
+                factor that AdamW ignores, so that what lies between them and Shadow is noise of training
+    floors      raw_pixels and untrained: no training at all
+
+A difference is judged twice. Over queries: values of each query, averaged over seeds, paired with the reference's.
+Over seeds: the differences of the seeds themselves, mean ± spread; with three seeds that is a hint and no proof.
+"""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from filelock import FileLock
+from safetensors.torch import load_file
+
+from shadowmetric.app.compare.cells import made, run_cells
+from shadowmetric.app.compare.floors import FLOORS, raw_pixels, untrained
+from shadowmetric.app.compare.plan import Plan
+from shadowmetric.app.training.ending import write_queries
+from shadowmetric.app.training.preparation import prepare
+from shadowmetric.app.training.runs.origin import cores
+from shadowmetric.app.training.runs.run import Run
+from shadowmetric.errors import Interrupted
+from shadowmetric.evaluation import PairedTest, paired_test
+from shadowmetric.losses.catalogue import CONTROLS
+from shadowmetric.progress import Report
+from shadowmetric.runtime.files import write_text
+
+FIGURES = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "silhouette")
+FIGURES = (*FIGURES, "accuracy", "macro_f1", "nmi", "convergence_epoch")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one method reached over its seeds."""
+
+    name: str
+    kind: str  # "loss", "control" or "floor"
+    figures: dict[str, list[float]]  # by name, one a seed
+    beside: PairedTest | None  # Recall@1 less the reference's, over queries
+    seed_differences: list[float]  # Recall@1 less the reference's, one a seed
+
+    def mean(self, figure: str) -> float | None:
+        """Return the mean over seeds."""
+        values = self.figures.get(figure, [])
+        return float(np.mean(values)) if values else None
+
+    def spread(self, figure: str) -> float | None:
+        """Return the standard deviation over seeds; None for fewer than two."""
+        values = self.figures.get(figure, [])
+        return float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+
+def compare(plan: Plan, *, jobs: int | None = None, tell: Report | None = None) -> tuple[list[Row], dict[str, str]]:
+    """Run what is missing of the plan, write compare.csv; return the rows of the table, and why cells failed."""
+    try:
+        if plan.floors:
+            run_floors(plan, tell)
+        failures = run_cells(plan.cells(), jobs or plan.jobs or default_jobs(plan), tell)
+    except (Interrupted, KeyboardInterrupt):
+        raise Interrupted(plan.resume_command()) from None
+    write_text(plan.out / "compare.csv", as_csv(plan))
+    return rows_of(plan), failures
+
+
+def default_jobs(plan: Plan) -> int:
+    """Return one training a core, or one at a time on a GPU."""
+    return 1 if torch.accelerator.is_available() and plan.settings.device != "cpu" else cores()
+
+
+def run_floors(plan: Plan, tell: Report | None) -> None:
+    """Score what needs no training; another process that does so is waited for."""
+
+    def report(stage: str, share: float) -> None:
+        if tell is not None:
+            tell(f"floors: {stage} {100 * share:.0f} %", 0.0)
+
+    with FileLock(made(plan.out) / ".floors.lock"):
+        score_floors(plan, report)
+
+
+def score_floors(plan: Plan, report: Report) -> None:
+    """Score the floors that are missing; pixels have no seed, so once for all."""
+    pixels = None
+    for seed in plan.all_seeds():
+        missing = [name for name in FLOORS if plan.run(name, seed).scores() is None]
+        if missing:
+            parts = prepare(replace(plan.settings, seed=seed, patience=0), report)
+            for name in missing:
+                report(name, 0.0)
+                pixels = pixels or (raw_pixels(parts) if name == "raw_pixels" else None)
+                scores, figures = pixels if name == "raw_pixels" and pixels else untrained(parts, report)
+                write_queries(plan.run(name, seed), scores)
+                notes = {"selected_on": "nothing: not trained", "notes": list(parts.notes)}
+                plan.run(name, seed).write_scores(figures | notes)
+
+
+def rows_of(plan: Plan) -> list[Row]:
+    """Return the rows of the table from the runs that are finished; the first loss is the reference."""
+    return [row_of(plan, name) for name in plan.names() if plan.finished(name)]
+
+
+def row_of(plan: Plan, name: str) -> Row:
+    """Return one row; it is compared with the reference over the seeds that both have finished."""
+    runs, reference = plan.finished(name), plan.finished(plan.losses[0])
+    scores = [run.scores() or {} for run in runs.values()]
+    figures = {figure: [float(one[figure]) for one in scores if one.get(figure) is not None] for figure in FIGURES}
+    shared = sorted(runs.keys() & reference.keys())
+    if name == plan.losses[0] or not shared:
+        return Row(name, plan.kind(name), figures, None, [])
+    mine, theirs = (query_values([side[seed] for seed in shared]) for side in (runs, reference))
+    differences = (mine.nanmean(1) - theirs.nanmean(1)).tolist()
+    return Row(name, plan.kind(name), figures, paired_test(mine.mean(0), theirs.mean(0)), differences)
+
+
+def rounding_noise(rows: Sequence[Row], figure: str = "recall_at_1") -> float | None:
+    """Return how far apart two runs of one seed are that differ by rounding alone: the controls, mean over seeds."""
+    first, second = ([row for row in rows if row.name == name] for name in CONTROLS)
+    if not first or not second or len(first[0].figures[figure]) != len(second[0].figures[figure]):
+        return None
+    return float(np.mean(np.abs(np.subtract(first[0].figures[figure], second[0].figures[figure]))))
+
+
+def query_values(runs: Sequence[Run], name: str = "recall_at_1") -> torch.Tensor:
+    """Return the value of each query, (seeds, queries)."""
+    return torch.stack([load_file(run.queries_file)[name] for run in runs])
+
+
+def as_csv(plan: Plan) -> str:
+    """Return a line for each row and seed."""
+    columns = ["name", "kind", "seed", *FIGURES, "best_epoch", "epochs", "train_seconds", "selected_on"]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    for name in plan.names():
+        for seed in plan.all_seeds():
+            scores: dict[str, Any] | None = plan.run(name, seed).scores()
+            if scores is not None:
+                found = {column: scores.get(column) for column in columns}
+                writer.writerow(found | {"name": name, "kind": plan.kind(name), "seed": seed})
+    return text.getvalue()

@@ -1,0 +1,136 @@
+"""What a comparison trains: losses × seeds, and the settings that they share. Its record is compare.yaml.
+
+Machines that see one folder may go on with one plan: where each has its data and its file of weights, and how it reads
+them, is no part of what a plan trains.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from filelock import FileLock
+
+from shadowmetric.app.compare.cells import Cell, made
+from shadowmetric.app.compare.floors import FLOORS
+from shadowmetric.app.training.runs.run import Run, quoted
+from shadowmetric.app.training.runs.settings import TrainSettings, as_plain, check_settings, from_plain, with_recipe
+from shadowmetric.errors import Mistake
+from shadowmetric.losses.catalogue import CONTROLS, PAPER_LOSSES
+from shadowmetric.runtime.files import write_text
+
+FILE = "compare.yaml"
+PLACES = ("data_root", "cache_mb", "workers", "save_every")  # settings of a machine, not of a training
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Losses × seeds in a folder."""
+
+    settings: TrainSettings
+    out: Path
+    losses: tuple[str, ...] = PAPER_LOSSES
+    controls: bool = True
+    floors: bool = True
+    seeds: int = 3
+    jobs: int | None = None  # trainings at a time
+    bed: str = ""  # its name, if it is one of several plans of a study
+
+    def methods(self) -> tuple[str, ...]:
+        """Return everything that is trained, each once."""
+        return tuple(dict.fromkeys((*self.losses, *(CONTROLS if self.controls else ()))))
+
+    def names(self) -> tuple[str, ...]:
+        """Return every row of the table."""
+        return (*self.methods(), *(FLOORS if self.floors else ()))
+
+    def kind(self, name: str) -> str:
+        """Return what a row is."""
+        return "floor" if name in FLOORS else "control" if name in CONTROLS else "loss"
+
+    def all_seeds(self) -> range:
+        """Return the seeds."""
+        return range(self.settings.seed, self.settings.seed + self.seeds)
+
+    def cells(self) -> list[Cell]:
+        """Return the trainings, seed by seed, so that a plan that was stopped has whole seeds."""
+        shared = replace(self.settings, patience=0)  # one budget for all
+        return [
+            Cell(self.run(loss, seed).folder, replace(shared, loss=loss, seed=seed), self.bed)
+            for seed in self.all_seeds()
+            for loss in self.methods()
+        ]
+
+    def run(self, name: str, seed: int) -> Run:
+        """Return a row's run of a seed."""
+        return Run(self.out / f"{name.replace(':', '-')}-{seed}")
+
+    def finished(self, name: str) -> dict[int, Run]:
+        """Return the finished runs of a row, by seed."""
+        runs = {seed: self.run(name, seed) for seed in self.all_seeds()}
+        return {seed: run for seed, run in runs.items() if run.scores() is not None}
+
+    def resume_command(self) -> str:
+        """Return what goes on with it."""
+        return f"shadowmetric compare --resume {quoted(self.out)}"
+
+    def begin_or_go_on(self) -> "Plan":
+        """Begin, or check that the folder holds this very plan; return it, with the weights that the folder began with.
+
+        Published weights are asked for where no file is named: a folder that began with a file goes on with that file.
+        """
+        with FileLock(made(self.out) / ".plan.lock"):  # another process may be about to begin
+            if not (self.out / FILE).exists():
+                self.begin()
+        found = read_plan(self.out)
+        here, there = self.choices(), found.choices()
+        began_with_file = here["weights"] == "pretrained" and there["weights"] not in ("none", "pretrained")
+        here |= {"weights": there["weights"]} if began_with_file else {}
+        differing = [f"{name} {there[name]} there and {here[name]} here" for name in here if here[name] != there[name]]
+        if differing:
+            raise Mistake(
+                f"{self.out} holds trainings with other settings ({'; '.join(differing)}); name another --out, or "
+                "remove that folder."
+            )
+        if not began_with_file:
+            return self
+        return replace(self, settings=replace(self.settings, weights=found.settings.weights))
+
+    def choices(self) -> dict[str, Any]:
+        """Return all that decides what is trained, whatever the machine; of a file of weights its name."""
+        found = as_plain(with_recipe(self.settings))
+        found = {name: value for name, value in found.items() if name not in PLACES}
+        found["weights"] = Path(found["weights"] or "none").name
+        names = ("losses", "controls", "floors", "seeds")
+        return {name: getattr(self, name) for name in names} | found
+
+    def begin(self) -> None:
+        """Check the plan and write it into its folder; refuse a folder that holds one."""
+        if self.seeds < 1:
+            raise Mistake(f"--seeds is {self.seeds}; it must be 1 or more.")
+        if not self.losses:
+            raise Mistake("--losses names none; name at least one, such as shadow.")
+        for cell in self.cells():
+            check_settings(cell.settings)
+        if (self.out / FILE).exists():
+            raise Mistake(
+                f"{self.out} holds a comparison already; go on with it by `{self.resume_command()}`, "
+                "or name another --out."
+            )
+        found = {name: getattr(self, name) for name in ("controls", "floors", "seeds", "jobs")}
+        found |= {"losses": list(self.losses)}
+        text = yaml.safe_dump(found | {"settings": as_plain(self.settings)}, sort_keys=False, allow_unicode=True)
+        write_text(self.out / FILE, text)
+
+
+def read_plan(out: Path) -> Plan:
+    """Return the plan of a folder."""
+    file = out / FILE
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+        settings = from_plain(found.pop("settings"), file)
+        return Plan(settings=settings, out=out, **(found | {"losses": tuple(found["losses"])}))
+    except FileNotFoundError:
+        raise Mistake(f"{out} holds no comparison: there is no {FILE} in it.") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError, KeyError, TypeError) as wrong:
+        raise Mistake(f"{file} is no plan of a comparison ({' '.join(str(wrong).split())}).") from None

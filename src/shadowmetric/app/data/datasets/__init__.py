@@ -1,0 +1,1 @@
+"""Published datasets, one a file: its official layout, lists and counts."""

@@ -1,0 +1,18 @@
+"""Download a dataset through torchvision, which compares what comes with an md5 sum written in its own code."""
+
+from pathlib import Path
+
+from shadowmetric.app.data.manage.placing import placed
+from shadowmetric.errors import DataMistake
+
+
+def download_with_torchvision(name: str, folder: str, root: Path) -> None:
+    """Download torchvision.datasets.NAME, which lies in a folder of its own below the root."""
+    import torchvision.datasets
+
+    with placed(root, folder) as fresh:
+        try:
+            getattr(torchvision.datasets, name)(fresh, download=True)
+        except (OSError, RuntimeError) as wrong:  # a URLError is an OSError
+            reason = " ".join(str(wrong).split()).rstrip(".")
+            raise DataMistake(f"{name} could not be downloaded ({reason}); try again, or add its archive.") from None

@@ -1,0 +1,37 @@
+"""Fashion-MNIST: 60,000 + 10,000 articles of clothing, 28 × 28, grey. H. Xiao, K. Rasul, R. Vollgraf, 2017.
+
+Read from `FashionMNIST/raw` below the data root, in the four files of MNIST's layout. Memory: 55 MB, all pictures.
+"""
+
+from pathlib import Path
+
+from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader
+from shadowmetric.app.data.datasets.downloads import download_with_torchvision
+from shadowmetric.app.data.datasets.mnist import ARCHIVES, read_raw
+
+CLASSES = "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"
+
+
+def read(root: Path, allow_partial: bool = False) -> Dataset:
+    """Return Fashion-MNIST below a data root."""
+    return read_raw(FASHION_MNIST, root, allow_partial, classes=CLASSES, mirrors=True)
+
+
+def download(root: Path) -> None:
+    """Get it through torchvision, which compares the files with their md5."""
+    download_with_torchvision("FashionMNIST", FASHION_MNIST.folder, root)
+
+
+FASHION_MNIST = Reader(
+    name="fashion_mnist",
+    title="Fashion-MNIST",
+    folder="FashionMNIST/raw",
+    kind=STANDARD,
+    images={"train": 60_000, "test": 10_000},
+    classes={"train": 10, "test": 10},
+    source="https://github.com/zalandoresearch/fashion-mnist",
+    terms="MIT",
+    read=read,
+    download=download,
+    archives=ARCHIVES,
+)

@@ -1,0 +1,54 @@
+"""Arrays in the IDX format of MNIST: bytes 0, 0, a type, how many dimensions, each dimension as four bytes, the values.
+
+Only bytes (type 8) are read, from a plain or a gzipped file. The length must be exactly what the dimensions say.
+Memory: the array.
+"""
+
+import gzip
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from shadowmetric.errors import DataMistake
+
+BYTES = 8
+MOST_BYTES = 2**31  # of one array: more is refused unread
+
+
+def find_idx(folder: Path, name: str) -> Path | None:
+    """Return the plain file, or else the gzipped one, or None."""
+    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
+
+
+def read_idx(path: Path, dimensions: int) -> np.ndarray:
+    """Return the array of a file, uint8, with so many dimensions."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            shape = _shape(path, file.read(4 + 4 * dimensions), dimensions)
+            values = np.empty(int(np.prod(shape)), np.uint8)
+            found = file.readinto(values.data)
+            more = file.read(1)
+    except (OSError, EOFError, zlib.error) as wrong:
+        reason = " ".join(str(wrong).split()).rstrip(".")
+        raise DataMistake(f"{path} cannot be read ({reason}); get it again.") from None
+    if found != len(values) or more:
+        state = "more" if more else f"only {found:,}"
+        raise DataMistake(f"{path} has {state} of the {len(values):,} values of its shape {shape}; get it again.")
+    return values.reshape(shape)
+
+
+def _shape(path: Path, header: bytes, dimensions: int) -> tuple[int, ...]:
+    """Return the shape that a header states, or refuse the header."""
+    wanted = bytes((0, 0, BYTES, dimensions))
+    if len(header) < 4 + 4 * dimensions or header[:4] != wanted:
+        raise DataMistake(
+            f"{path} begins with {header[:4].hex(' ') or 'nothing'} and not with {wanted.hex(' ')}, so it is no "
+            f"IDX file of {dimensions} dimensions; get it again."
+        )
+    shape = struct.unpack(f">{dimensions}I", header[4:])
+    size = int(np.prod([int(side) for side in shape], dtype=object))
+    if size > MOST_BYTES:
+        raise DataMistake(f"{path} claims the shape {shape}, more than {MOST_BYTES:,} bytes; get it again.")
+    return shape

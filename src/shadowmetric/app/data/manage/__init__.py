@@ -1,0 +1,1 @@
+"""Datasets on disk: whether they are whole, and how they get there."""

@@ -1,0 +1,34 @@
+"""Put a dataset below the data root as a whole or not at all.
+
+It is made in a new folder inside the data root, so on the same disk, and moved to its place by one rename. An error or
+a Ctrl-C before that leaves nothing behind. A process that is killed outright leaves a folder `.new-…`, to be removed
+by hand.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from shadowmetric.errors import DataMistake
+
+
+@contextmanager
+def placed(root: Path, folder: str) -> Iterator[Path]:
+    """Yield an empty data root; when the block ends well, move the folder made in it to the true root."""
+    target = root / folder
+    if target.exists():
+        raise DataMistake(f"{target} is there already; look at it with `data check`, or remove it first.")
+    is_new = not root.exists()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=root) as fresh:
+            yield Path(fresh)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (Path(fresh) / folder).rename(target)
+    except OSError as wrong:
+        raise DataMistake(f"{target} could not be made: {wrong.strerror or wrong}; look at --data-root.") from None
+    finally:
+        if is_new:
+            with suppress(OSError):  # something is in it
+                root.rmdir()

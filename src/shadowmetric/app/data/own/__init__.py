@@ -1,0 +1,1 @@
+"""A user's own data: a folder of images, a table, arrays."""

@@ -1,0 +1,1 @@
+"""What a machine is, and whether it computes what it should."""

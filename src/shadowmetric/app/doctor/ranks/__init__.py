@@ -1,0 +1,1 @@
+"""Do several processes give the gradients that one gives?"""

@@ -1,0 +1,172 @@
+"""What a page shows of a run beyond its figures: neighbours of queries, a plane of points, confused classes.
+
+All of it is computed from the best weights on the test split, once, and kept in the run's folder as showcase.json
+(pictures included, as text). It is computed again if the weights, the settings or the choices are others.
+
+Memory: the embeddings of the test split and of what votes, the scratch of an evaluation, and the pictures shown.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shadowmetric.app.data.thumbnails import Sheet, sheet_of
+from shadowmetric.app.report.showcase.confusion import Confused, confusion_of
+from shadowmetric.app.report.showcase.gallery import Neighbour, Query, gallery_of
+from shadowmetric.app.report.showcase.points import Points, points_of, sample
+from shadowmetric.app.training.preparation import Parts, parts_of
+from shadowmetric.app.training.runs.run import Run
+from shadowmetric.app.training.runs.settings import as_plain
+from shadowmetric.app.training.runs.trained import trained_embedder
+from shadowmetric.app.training.scoring import embed, needed
+from shadowmetric.evaluation import Scores, evaluate
+from shadowmetric.progress import Report
+from shadowmetric.runtime.files import write_text
+
+FILE = "showcase.json"
+FORMAT = 1
+NEIGHBOURS_THAT_VOTE = 5  # as in the scores
+OF_THE_LOSS = ("loss", "margin", "miner", "seed")  # settings that do not change which pictures there are
+SHARES = {"reading": 0.0, "embedding": 0.2, "neighbours": 0.6, "t-SNE": 0.7, "pictures": 0.95}  # of the time, about
+
+
+@dataclass(frozen=True)
+class Choices:
+    """How much is shown."""
+
+    queries: int = 6  # of each kind
+    neighbours: int = 8  # of each query
+    points: int = 1500
+    perplexity: float = 30.0
+    classes: int = 20  # of the confusion
+    side: int = 64  # pixels of a picture
+    point_side: int = 32  # pixels of a picture of a point
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Showcase:
+    """What is shown of one run."""
+
+    gallery: tuple[Query, ...]
+    points: Points | None
+    sheet: Sheet | None  # the pictures of the points, in their order
+    confusion: Confused
+    classes: tuple[str, ...]  # names, by label
+
+
+class Album:
+    """The pictures that were read last: runs of one dataset need them once."""
+
+    def __init__(self):
+        self.key: dict[str, Any] = {}
+        self.parts: Parts | None = None
+
+    def parts_of(self, run: Run, report: Report) -> Parts:
+        """Return the pictures of a run."""
+        key = {name: value for name, value in as_plain(run.settings()).items() if name not in OF_THE_LOSS}
+        if self.parts is None or key != self.key:
+            self.parts = None  # two datasets need not fit into memory
+            self.parts, self.key = parts_of(run, report=report), key
+        return self.parts
+
+
+def showcase_of(
+    run: Run, choices: Choices | None = None, *, album: Album | None = None, tell: Report | None = None
+) -> Showcase:
+    """Return the showcase of a run: the one in its folder if it still holds, else a new one."""
+    choices = choices or Choices()
+    found = kept(run, choices)
+    if found is None:
+        embedder = trained_embedder(run)
+        stages = Stages(tell)
+        parts = (album or Album()).parts_of(run, stages("reading", "embedding"))
+        if torch.accelerator.is_available() and run.settings().device != "cpu":
+            embedder = embedder.to(torch.accelerator.current_accelerator())
+        told = stages("embedding", "neighbours")
+        rows = {name: embed(embedder, split, parts.shape, report=told) for name, split in needed(parts.dataset).items()}
+        found = made(rows, parts, choices, stages)
+        write_text(run.folder / FILE, json.dumps({"key": key_of(run, choices), "showcase": asdict(found)}))
+    return found
+
+
+def made(rows: dict[str, Tensor], parts: Parts, choices: Choices, stages: "Stages") -> Showcase:
+    """Return what is shown of the embeddings of each part."""
+    dataset, test = parts.dataset, parts.dataset.test
+    told = stages("neighbours", "t-SNE")
+    searched = search(rows, parts, "gallery", choices.neighbours, ("map_at_r", "reciprocal_rank", "accuracy"), told)
+    voters = next(name for name in ("train", "gallery", "test") if name in rows)
+    voted = search(rows, parts, voters, NEIGHBOURS_THAT_VOTE, ("accuracy",), told)
+    assert searched.vote is not None
+    assert voted.report is not None
+    words = {"train": "training pictures", "gallery": "gallery pictures", "test": "other test pictures"}[voters]
+    confusion = confusion_of(voted.report, dataset.classes, choices.classes, NEIGHBOURS_THAT_VOTE, words)
+    stages("t-SNE", "pictures")
+    right = (searched.gallery_labels[searched.vote.row[:, 0]] == searched.labels) & searched.vote.known
+    numbers = sample(len(test), choices.points, choices.seed)
+    points = points_of(rows["test"].numpy(), test.labels, right.tolist(), numbers, choices.perplexity, choices.seed)
+    stages("pictures", "")
+    sheet = None if points is None else sheet_of(test.images, points.numbers, choices.point_side)
+    gallery = gallery_of(searched, dataset, choices.queries, choices.side, choices.seed)
+    return Showcase(tuple(gallery), points, sheet, confusion, dataset.classes)
+
+
+def search(
+    rows: dict[str, Tensor], parts: Parts, where: str, neighbours: int, measures: tuple[str, ...], told: Report
+) -> Scores:
+    """Search the test pictures in another part; among themselves if that is not there."""
+    found = parts.dataset.parts()
+    gallery = rows.get(where) if where != "test" else None
+    labels = None if gallery is None else torch.from_numpy(found[where].labels)
+    own = torch.from_numpy(found["test"].labels)
+    given = {"gallery": gallery, "gallery_labels": labels, "neighbours": neighbours, "measures": measures}
+    return evaluate(rows["test"], own, progress=told, **given)
+
+
+def key_of(run: Run, choices: Choices) -> dict[str, Any]:
+    """Return all that decides a showcase."""
+    with run.best_file.open("rb") as file:
+        weights = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"format": FORMAT, "weights": weights, "settings": as_plain(run.settings()), "choices": asdict(choices)}
+
+
+def kept(run: Run, choices: Choices) -> Showcase | None:
+    """Return the showcase in the run's folder; None if there is none, or it is of other weights, settings, choices."""
+    try:
+        found = json.loads((run.folder / FILE).read_text(encoding="utf-8"))
+        return from_plain(found["showcase"]) if found["key"] == key_of(run, choices) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def from_plain(found: dict[str, Any]) -> Showcase:
+    """Return a showcase that was read from a file."""
+    gallery = tuple(
+        Query(**(query | {"neighbours": tuple(Neighbour(**one) for one in query["neighbours"])}))
+        for query in found["gallery"]
+    )
+    points = None if found["points"] is None else Points(**found["points"])
+    sheet = None if found["sheet"] is None else Sheet(**found["sheet"])
+    return Showcase(gallery, points, sheet, Confused(**found["confusion"]), tuple(found["classes"]))
+
+
+class Stages:
+    """The share of the whole that each stage begins at."""
+
+    def __init__(self, tell: Report | None):
+        self.tell = tell
+
+    def __call__(self, stage: str, following: str) -> Report:
+        """Begin a stage; return what is told its own share."""
+        begin, end = SHARES[stage], SHARES.get(following, 1.0)
+
+        def report(what: str, share: float) -> None:
+            if self.tell is not None:
+                self.tell(stage, begin + (end - begin) * share)
+
+        report(stage, 0.0)
+        return report

@@ -1,0 +1,98 @@
+"""What the figures say in a sentence: which loss leads, by how much, and whether that is more than noise.
+
+Three noises count: that of the queries (the paired interval holds 0), that of the seeds (the interval of their own
+differences holds 0), and that of one training (how far Shadow and twice Shadow, which AdamW cannot tell apart, lie from
+one another).
+"""
+
+from shadowmetric.app.compare.compare import Row
+from shadowmetric.app.compare.seed_intervals import interval
+from shadowmetric.app.compare.wording import factor_matters, seed_differences
+from shadowmetric.app.report.collect import Group
+
+MEASURE = "recall_at_1"
+
+
+def summary(group: Group) -> str:
+    """Say which loss leads, and whether this is inside the noise."""
+    losses = sorted((row for row in group.rows if row.kind == "loss"), key=recall, reverse=True)
+    losses = [row for row in losses if row.figures.get(MEASURE)]
+    if not losses:
+        return "No run is finished, so there are no test figures yet."
+    first = losses[0]
+    opening = f"{first.name} reaches {100 * recall(first):.2f} % Recall@1"
+    if len(losses) == 1:
+        return f"{opening}{over(first)}.{about_floors(group, first)}"
+    second = losses[1]
+    lead = 100 * (recall(first) - recall(second))
+    if lead == 0:
+        return f"{first.name} and {second.name} both reach {100 * recall(first):.2f} % Recall@1{over(first)}."
+    found = f"{opening}{over(first)} and leads {second.name} by {lead:.2f} points"
+    return f"{found}{verdict(group, first, second)}{about_floors(group, first)}"
+
+
+def verdict(group: Group, first: Row, second: Row) -> str:
+    """Say whether the lead is inside the noise of the queries, of training, or neither."""
+    if group.plan is None:
+        return "; runs that are no comparison are not paired, so whether that is more than noise is open."
+    reference = group.plan.losses[0]
+    if reference in (first.name, second.name):
+        return judged(group, second if first.name == reference else first, recall(first) - recall(second))
+    third = next((row for row in group.rows if row.name == reference), None)
+    if third is None or first.beside is None:
+        return "."
+    lead = recall(first) - recall(third)
+    return f", and {reference}, the reference, by {100 * lead:.2f}{judged(group, first, lead)}"
+
+
+def judged(group: Group, row: Row, lead: float) -> str:
+    """Say whether a lead is noise; row: the one of the two that is not the reference."""
+    noise, test, reasons = training_noise(group), row.beside, []
+    if test is None:
+        return "."
+    over_queries = interval_words("queries", test.low, test.high, test.difference)
+    if test.inside_the_noise:
+        reasons.append(f"the {over_queries} holds 0")
+    seeds = interval(row.seed_differences or [test.difference])
+    if seeds.low is not None and seeds.high is not None and seeds.sign == 0:
+        reasons.append(f"the {interval_words(f'{seeds.seeds} seeds', seeds.low, seeds.high, test.difference)} holds 0")
+    if noise is not None and lead <= noise:
+        reasons.append(f"shadow and twice shadow, the same but for rounding, differ by up to {100 * noise:.2f}")
+    if reasons:
+        return f": inside the noise, since {' and '.join(reasons)}."
+    beyond = f" and more than the {100 * noise:.2f} points that training noise makes" if noise is not None else ""
+    alone = "; one seed says nothing about the noise of training" if len(row.seed_differences) == 1 else ""
+    return f" ({over_queries}), more than the noise of the queries{beyond}{alone}."
+
+
+def interval_words(over: str, low: float, high: float, difference: float) -> str:
+    """Say an interval of the leader's lead: with the sign turned, if the leader is the reference."""
+    low, high = (low, high) if difference > 0 else (-high, -low)
+    return f"95 % interval over {over} {100 * low:+.2f} to {100 * high:+.2f}".replace("-", "−")
+
+
+def training_noise(group: Group) -> float | None:
+    """Return the largest difference of a seed between Shadow and twice Shadow, if it is noise and known."""
+    if group.plan is None or factor_matters(group.plan):
+        return None
+    found = seed_differences(group.plan, "shadow", "double_shadow")
+    return max(map(abs, found)) if found else None
+
+
+def about_floors(group: Group, first: Row) -> str:
+    """Say which floors no loss is above."""
+    above = [row for row in group.rows if row.kind == "floor" and recall(row) >= recall(first)]
+    words = [f"{row.name} ({100 * recall(row):.2f} %)" for row in above]
+    return f" No loss is above {' or '.join(words)}, which is not trained at all." if words else ""
+
+
+def over(row: Row) -> str:
+    """Say over how many seeds a mean is."""
+    seeds = len(row.figures[MEASURE])
+    return f" in the mean of {seeds} seeds" if seeds > 1 else " with one seed"
+
+
+def recall(row: Row) -> float:
+    """Return the mean Recall@1, or less than any if there is none."""
+    mean = row.mean(MEASURE)
+    return -1.0 if mean is None else mean

@@ -1,0 +1,144 @@
+"""All that a small device needs in one folder: model, index, threshold and the device room as it is.
+
+The pictures are embedded, and the threshold measured, with the bundle's own model: 8-bit rows and float rows must not
+be mixed. No path of this machine is in the folder; pictures are known by their paths below the folder they came from,
+and are not copied.
+
+The folder is made beside its place and then renamed. A bundle that is there is moved aside first and removed last: a
+kill between the two renames leaves it under a hidden name beside. A folder that holds anything else is refused.
+
+Memory: the rows in float16, and what `embedding.py` says.
+"""
+
+import secrets
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from shadowmetric.app.serving.exporting.export import Exported
+from shadowmetric.app.serving.exporting.parity import FLOAT, INT8
+from shadowmetric.app.serving.exporting.resident import HOUSE
+from shadowmetric.app.serving.indexing.build import Known, assembled
+from shadowmetric.app.serving.indexing.embedding import embed_pictures
+from shadowmetric.app.serving.indexing.listing import Listed, Listing, list_pictures
+from shadowmetric.app.serving.places import check_writable
+from shadowmetric.app.serving.verification.calibration import calibrate
+from shadowmetric.app.training.runs.run import Run
+from shadowmetric.errors import Mistake
+from shadowmetric.progress import Report
+from shadowmetric.runtime.bundle import CALIBRATION, INDEX, MODEL
+from shadowmetric.runtime.files import write_json, write_text, write_whole
+from shadowmetric.runtime.index_file import Contents, read_index, write_index
+from shadowmetric.runtime.model import OnnxModel
+
+README, REQUIREMENTS, PROGRAM = "README.txt", "requirements.txt", "device"
+ROOM = "runtime"  # of this house, which is the program of a bundle
+OURS = {MODEL, INDEX, CALIBRATION, README, REQUIREMENTS, PROGRAM}
+NEEDS = ("numpy>=2.2", "onnxruntime>=1.22", "pillow>=11")
+HOW = f"""\
+Search and compare pictures, in this folder, with Python 3.11 or later (no torch):
+
+    pip install -r {REQUIREMENTS}
+    python -m {PROGRAM} search PICTURE...
+    python -m {PROGRAM} verify PICTURE PICTURE        (also: add PICTURE..., info, --help)
+"""
+
+
+@dataclass(frozen=True)
+class Bundled:
+    """What was written."""
+
+    folder: Path
+    model: str  # fp32 or int8
+    pictures: int
+    bytes: int
+    broken: list[str]  # a sentence for each picture that was left out
+    notes: list[str]
+
+
+def write_bundle(
+    run: Run,
+    exported: Exported,
+    out: Path,
+    pictures: Path,
+    *,
+    data_root: Path | None = None,
+    tell: Report | None = None,
+) -> Bundled:
+    """Write a bundle of the pictures of a folder or a table, with the 8-bit model if it was not refused."""
+    check_place(out)
+    listing = list_pictures(pictures)
+    name = INT8 if INT8 in exported.files else FLOAT
+    tell = tell or (lambda *_: None)
+    beside = out.parent / f".{out.name}.{secrets.token_hex(8)}"
+    beside.mkdir(parents=True)
+    try:
+        write_whole(beside / MODEL, lambda place: shutil.copyfile(exported.files[name], place))
+        model = OnnxModel(beside / MODEL)
+        broken: list[str] = []
+        contents = indexed(model, listing, broken, tell)
+        write_index(beside / INDEX, replace(model.about, model=(MODEL,), root=""), contents)
+        write_json(beside / CALIBRATION, calibrate(run, model, data_root=data_root, tell=tell).plain())
+        shutil.copytree(HOUSE / ROOM, beside / PROGRAM, ignore=shutil.ignore_patterns("__pycache__"))
+        write_text(beside / README, HOW)
+        write_text(beside / REQUIREMENTS, "".join(f"{need}\n" for need in NEEDS))
+        notes = [*listing.notes, *lost(out, contents)]
+        take_place(beside, out)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
+    return Bundled(out, name, len(contents), size, broken, notes)
+
+
+def check_place(out: Path) -> None:
+    """Refuse a place that holds anything but a bundle, or cannot be written to."""
+    if not out.exists():
+        check_writable(out.parent, "name another place by --bundle")
+        return
+    if not out.is_dir():
+        raise Mistake(f"{out} is a file; name a folder by --bundle.")
+    if out.resolve() == Path.cwd():
+        raise Mistake("--bundle is the folder that you are in, which cannot be replaced; name one inside of it.")
+    others = [path.name for path in out.iterdir() if path.name not in OURS and not path.name.startswith(f".{INDEX}")]
+    if others or ((names := {path.name for path in out.iterdir()}) and not {MODEL, INDEX, PROGRAM} <= names):
+        what = f" (it has {', '.join(sorted(others)[:3])})" if others else ""
+        raise Mistake(f"{out} is there and holds other things than a bundle{what}; name another --bundle.")
+    check_writable(out.parent, "name another place by --bundle")
+
+
+def indexed(model: OnnxModel, listing: Listing, broken: list[str], tell: Report) -> Contents:
+    """Return the index of the pictures."""
+    known, made = Known(model.about.dim), dict[Listed, bytes]()
+    for some in embed_pictures(model, listing.root, listing.pictures, broken=broken):
+        known.learn((one.digest for one in some), np.stack([one.row for one in some]))
+        made.update((one.listed, one.digest) for one in some)
+        tell("embedding", (len(made) + len(broken)) / len(listing.pictures))
+    if not made:
+        raise Mistake(f"none of the {len(listing.pictures):,} pictures can be read; the first: {broken[0]}")
+    return assembled(sorted(made.items()), known)
+
+
+def lost(out: Path, contents: Contents) -> list[str]:
+    """Say how many pictures of the bundle that was there, added on a device for instance, are not in the new one."""
+    try:
+        _, before = read_index(out / INDEX)
+    except Mistake:  # there is none, or it is damaged
+        return []
+    gone = set(before.paths) - set(contents.paths)
+    return [f"{len(gone):,} pictures of the index that was there are not in the new one."] if gone else []
+
+
+def take_place(beside: Path, out: Path) -> None:
+    """Rename a folder to its place, and remove the one that was there."""
+    old = out.parent / f".{out.name}.{secrets.token_hex(8)}"
+    if out.exists():
+        out.rename(old)
+    try:
+        beside.rename(out)
+    except OSError:
+        if old.exists():
+            old.rename(out)
+        raise
+    shutil.rmtree(old, ignore_errors=True)

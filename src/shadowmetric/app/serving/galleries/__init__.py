@@ -1,0 +1,1 @@
+"""What is searched: an index in a file, exact or approximate."""

@@ -1,0 +1,1 @@
+"""Queries, their nearest neighbors, and how they are shown."""

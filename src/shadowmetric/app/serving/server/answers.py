@@ -1,0 +1,99 @@
+"""The JSON of the API.
+
+File names may hold bytes that are no UTF-8, which python keeps as lone surrogates and JSON cannot have; `shown` puts
+"\N{REPLACEMENT CHARACTER}" in their place. Absolute paths in the words on training lose all but their last part.
+"""
+
+import math
+import re
+from collections.abc import Iterable
+
+from pydantic import BaseModel, Field
+
+from shadowmetric.runtime.entries import Hit
+
+LONE = re.compile(r"[\ud800-\udfff]")
+ABSOLUTE = re.compile(r"(^|[\s:,='\"(])(?:[/\\~]|[A-Za-z]:[/\\])(?:.*[/\\])?", re.DOTALL)
+
+
+class Problem(BaseModel):
+    """Why there is no other answer."""
+
+    detail: str = Field(description="One sentence for people.")
+
+
+class Found(BaseModel):
+    """A picture of the index."""
+
+    key: str = Field(description="Names it in the addresses of this API.")
+    path: str = Field(description="Below the indexed folder.")
+    label: str | None = Field(description="Its class.")
+    similarity: float = Field(description="Cosine between its embedding and the query's.", ge=-1.0, le=1.0)
+    picture: str = Field(description="Where its thumbnail is.")
+
+
+class Neighbours(BaseModel):
+    """What was found, most similar first."""
+
+    hits: list[Found]
+    milliseconds: dict[str, float] = Field(description="Time by stage: decode, embed, search.")
+
+
+class ClassCount(BaseModel):
+    """A class of the index."""
+
+    name: str
+    pictures: int
+
+
+class Limits(BaseModel):
+    """What a request may have."""
+
+    bytes: int
+    pixels: int
+    neighbours: int
+
+
+class Index(BaseModel):
+    """What is searched."""
+
+    pictures: int
+    dim: int
+    classes: list[ClassCount] = Field(description="Those asked for, by name.")
+    classes_in_all: int
+    classes_matching: int = Field(description="How many have the words that were asked for.")
+    trained: dict[str, str] = Field(description="How the model was trained, in words.")
+    limits: Limits
+    version: str
+
+
+class Health(BaseModel):
+    """Whether requests are taken."""
+
+    status: str
+
+
+def shown(text: str) -> str:
+    """Return text that UTF-8 can have."""
+    return LONE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def without_folders(told: str) -> str:
+    """Return words on the training; an absolute path keeps its last part."""
+    return ABSOLUTE.sub(r"\1", shown(told).rstrip("/\\"))
+
+
+def answer(hits: Iterable[Hit], spent: dict[str, float]) -> Neighbours:
+    """Return hits as JSON has them; a similarity that is no number can come only from a damaged row."""
+    found = [
+        Found(
+            key=entry.key,
+            path=shown(entry.path),
+            label=None if entry.label is None else shown(entry.label),
+            similarity=max(-1.0, min(1.0, similarity)),
+            picture=f"/api/pictures/{entry.key}",
+        )
+        for entry, similarity in hits
+        if math.isfinite(similarity)
+    ]
+    return Neighbours(hits=found, milliseconds={stage: round(1000 * seconds, 2) for stage, seconds in spent.items()})

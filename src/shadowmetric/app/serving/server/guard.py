@@ -1,0 +1,118 @@
+"""What every request passes: names of the host, origins, headers of security, counts; and what nobody foresaw.
+
+A loopback server answers to its own names alone: else a foreign page whose name is made to lead to 127.0.0.1 could read
+the pictures. A POST that a browser sends for a foreign page is refused. There is no CORS. A proxy in front has a name
+of its own, which `ServeSettings.names` adds to both: it may hand on the Host that it was asked for, or ours.
+"""
+
+import asyncio
+import logging
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from shadowmetric.app.serving.server.refusals import problem, stopping
+from shadowmetric.app.serving.server.service import Service
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "geolocation=(), microphone=()",
+}
+DEFAULT_PORTS = {"http": 80, "https": 443}
+log = logging.getLogger("shadowmetric.serve")
+
+
+class Guard:
+    """Stands before the application."""
+
+    def __init__(self, app: ASGIApp, service: Service):
+        self.app, self.service = app, service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Count a request, and put the headers on its answer."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        status = 500
+
+        async def send_on(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(raw=message["headers"])
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store")
+                message["headers"] = headers.raw
+            await send(message)
+
+        with self.service.metrics.in_flight.track_inprogress():
+            try:
+                await self.let_through(scope, receive, send_on)
+            finally:
+                route = getattr(scope.get("route"), "path", "none")
+                self.service.metrics.answered(scope["method"], route, status)
+
+    async def let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that is refused here, or hand it on."""
+        begun = False
+
+        async def send_on(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        if (refusal := self.refusal(scope)) is not None:
+            await problem(403, refusal, {"Connection": "close"})(scope, receive, send)
+            return
+        try:
+            await self.app(scope, receive, send_on)
+        except asyncio.CancelledError:  # the last seconds are over, or a second Ctrl-C; uvicorn would show a traceback
+            if not begun:
+                refused = stopping()
+                await problem(refused.status, refused.sentence, refused.headers)(scope, receive, send)
+        except Exception:
+            log.exception("a request failed")
+            if begun:
+                raise
+            await problem(500, "The server failed; its log says why.")(scope, receive, send)
+
+    def refusal(self, scope: Scope) -> str | None:
+        """Return why a request is not let through."""
+        headers, settings = Headers(scope=scope), self.service.settings
+        host = headers.get("host", "")
+        if settings.loopback and name_of(host) not in settings.host_names:
+            return "This server answers to its own names alone; --name lets a proxy's name in, --host other machines."
+        if scope["method"] in ("GET", "HEAD"):
+            return None
+        origin = headers.get("origin")
+        ours = origin is None or any(same(origin, name) for name in (host, *settings.names))
+        if headers.get("sec-fetch-site") == "cross-site" or not ours:
+            return "A page of another origin asked; open this server's own page."
+        return None
+
+
+def name_of(host: str) -> str:
+    """Return a Host header without its port, in small letters."""
+    name, _, port = host.rpartition(":")
+    return (name if name and port.isdecimal() else host).lower()
+
+
+def same(origin: str, host: str) -> bool:
+    """Return whether an Origin header is of the host that was asked."""
+    try:
+        asked = urlsplit(origin)
+        usual = DEFAULT_PORTS.get(asked.scheme)
+        here = urlsplit(f"//{host}")
+        return usual is not None and (asked.hostname, asked.port or usual) == (here.hostname, here.port or usual)
+    except ValueError:  # a port that is none
+        return False

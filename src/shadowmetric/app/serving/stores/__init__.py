@@ -1,0 +1,1 @@
+"""Vector stores instead of a file: filled, and searched as galleries."""

@@ -1,0 +1,32 @@
+"""Do two pictures show the same?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from shadowmetric.app.serving.model import Model
+from shadowmetric.errors import Mistake
+from shadowmetric.runtime.exact_cosines import cosine
+from shadowmetric.runtime.pictures import open_picture
+from shadowmetric.runtime.threshold import Calibration, Decision
+
+
+@dataclass(frozen=True)
+class Verified(Decision):
+    """The decision, and what the threshold was measured on."""
+
+    calibration: Calibration
+
+
+def cosine_of(model: Model, first: Path, second: Path) -> float:
+    """Return the cosine of the embeddings of two pictures."""
+    shape = model.about.shape
+    rows = model.embed(np.stack([shape.square(open_picture(path), str(path)) for path in (first, second)]))
+    return cosine(rows[0], rows[1])
+
+
+def check_rate(rate: float) -> None:
+    """Refuse a share that is none."""
+    if not 0 < rate <= 1:
+        raise Mistake(f"--rate is {rate:g}; it is a share of pairs, such as 0.01.")

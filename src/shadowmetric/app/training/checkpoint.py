@@ -1,0 +1,112 @@
+"""All that decides what a run does next, in one file that is whole or not there.
+
+Weights of the embedder and of the loss, the optimiser, where in which epoch the run stands, the sums of the epoch so
+far, the journal, and the states of the three random generators. The learning rate is a function of the step, and a
+batch one of (seed, epoch, place), so neither needs any more. On a CPU a resumed run therefore ends with the very bits
+of one that was never stopped.
+
+The file is torch's, read with weights_only: nothing in it is executed.
+"""
+
+import random
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import numpy as np
+import torch
+
+from shadowmetric.errors import Mistake
+from shadowmetric.runtime.files import write_whole
+
+VERSION = 1
+
+
+@dataclass
+class State:
+    """Where a run stands."""
+
+    epoch: int = 0  # epochs that are finished
+    position: int = 0  # batches of the next one that are done
+    step: int = 0  # batches of all
+    best_epoch: int = 0
+    best: float = -1.0  # Recall@1 of the best epoch
+    sums: dict[str, float] = field(default_factory=dict)  # of the epoch under way
+    in_a_row: dict[str, int] = field(default_factory=dict)  # batches or epochs with the same trouble
+    lines: list[dict[str, Any]] = field(default_factory=list)  # of the journal
+    data: str = ""  # hash of the names and labels that are trained on
+    ranks: int = 1  # processes that trained last
+    predicted: int = 0  # bytes at the peak, where there is a budget
+
+
+def save(path: Path, state: State, parts: dict[str, Any]) -> None:
+    """Write the state and the state dicts of the parts."""
+    found = {
+        "version": VERSION,
+        "state": asdict(state),
+        "random": random_states(),
+        "parts": {name: part.state_dict() for name, part in parts.items()},
+    }
+    write_whole(path, lambda place: torch.save(found, place))
+
+
+def load(path: Path, parts: dict[str, Any]) -> State | None:
+    """Bring the parts where they were; return the state, or None if nothing was saved yet."""
+    if not path.exists():
+        return None
+    try:
+        found = torch.load(path, weights_only=True, map_location="cpu")
+    except (OSError, RuntimeError, UnpicklingError, EOFError, ValueError) as wrong:
+        reason = " ".join(str(wrong).split())[:200]
+        raise Mistake(f"{path} cannot be read ({reason}); remove its folder to start the run anew.") from None
+    if not isinstance(found, dict) or found.get("version") != VERSION:
+        raise Mistake(f"{path} is no state of this version; remove its folder to start the run anew.")
+    for name, part in parts.items():
+        part.load_state_dict(found["parts"][name])
+    set_random_states(found["random"])
+    return State(**found["state"])
+
+
+def changed_ranks(state: State, now: int) -> tuple[str, ...]:
+    """Say what stays equal where a run goes on with another number of processes; note the present one."""
+    before, state.ranks = state.ranks, now
+    if state.step == 0 or before == now:
+        return ()
+    return (
+        f"This run was trained by {before} process(es) and goes on with {now}: batches, their order, random changes "
+        "of images and what is mined stay the same. Sums are rounded in another order, dropout draws other numbers, "
+        "and batch normalisation that is not frozen sees other parts of a batch, so the weights are not equal bit "
+        "for bit.",
+    )
+
+
+def seed_everything(seed: int) -> None:
+    """Seed the generators of torch, numpy and python."""
+    torch.manual_seed(seed)
+    np.random.seed(seed % 2**32)
+    random.seed(seed)
+
+
+def random_states() -> dict[str, Any]:
+    """Return the states of the generators of torch, numpy and python as tensors and plain values."""
+    kind, keys, place, has_gauss, gauss = np.random.get_state(legacy=True)
+    found: dict[str, Any] = {
+        "torch": torch.get_rng_state(),
+        "numpy": [str(kind), torch.from_numpy(np.asarray(keys).astype(np.int64)), int(place), int(has_gauss), gauss],
+        "python": random.getstate(),
+    }
+    if torch.cuda.is_available():
+        found["cuda"] = torch.cuda.get_rng_state_all()
+    return found
+
+
+def set_random_states(found: dict[str, Any]) -> None:
+    """Bring the generators where they were."""
+    kind, keys, place, has_gauss, gauss = found["numpy"]
+    torch.set_rng_state(found["torch"])
+    np.random.set_state((kind, keys.numpy().astype(np.uint32), place, has_gauss, gauss))
+    version, state, gauss_next = found["python"]
+    random.setstate((version, tuple(state), gauss_next))
+    if torch.cuda.is_available() and len(found.get("cuda", [])) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all(found["cuda"])

@@ -1,0 +1,223 @@
+"""Training, top to bottom: batches, steps, an epoch's judgement, checkpoints, and at the end the test split.
+
+    while epochs remain and Recall@1 has not reached its plateau:
+        for each batch of the epoch that is not done:   embed, loss, backward, step
+        score the validation part, keep the weights if they are the best so far, write the journal's line
+    score the test split with the best weights
+
+A state is saved at the end of each epoch, every `save_every` seconds within one, and when the user stops the run.
+Accelerate places everything on the device there is, in the precision asked for.
+"""
+
+import math
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shadowmetric.app.data.augmentation import Augmentation
+from shadowmetric.app.data.loading import Batch, training_batches, wanted_workers
+from shadowmetric.app.training.ending import finish
+from shadowmetric.app.training.epoch import finish_epoch, plateaued
+from shadowmetric.app.training.interrupt import Stop
+from shadowmetric.app.training.mining_epochs import mine_as_at, said_at
+from shadowmetric.app.training.optimizer import set_rates, share_of_peak
+from shadowmetric.app.training.runs.run import Run
+from shadowmetric.app.training.runs.settings import TrainSettings, check_settings, with_recipe
+from shadowmetric.app.training.setup import Training, set_up
+from shadowmetric.app.training.show import Moment, Show, Silent
+from shadowmetric.app.training.tally import Tally
+from shadowmetric.app.training.watch import COLLAPSED_COSINE, LOOK_EVERY, Watch, look, some_of
+from shadowmetric.batches.cached import Step, cached_step
+from shadowmetric.errors import Interrupted, NotFinite, Stopped
+from shadowmetric.ops.ranks import ranks_here, share, summed
+from shadowmetric.runtime.files import write_json
+
+
+def train(
+    settings: TrainSettings,
+    out: Path,
+    *,
+    resume: bool = False,
+    here: TrainSettings | None = None,
+    show: Show | None = None,
+    stop: Stop | None = None,
+) -> dict[str, Any]:
+    """Train a run into its folder, or go on with the one that is there; return its scores.
+
+    here: settings whose places are those of this machine, for a run that another one began.
+    """
+    run, show = Run(out), show or Silent()
+    if resume:
+        settings, scores = run.settings(), run.scores()
+        if scores is not None:
+            return scores
+        settings = settings if here is None else moved(settings, here)
+    check_settings(settings)
+    try:
+        with stop or Stop() as stop:
+            training = set_up(settings, run, show, stop, resume=resume)
+            while training.state.epoch < training.recipe.epochs and not plateaued(training):
+                train_epoch(training, stop)
+                finish_epoch(training, stop)
+            return finish(training, stop)
+    finally:
+        show.close()
+
+
+def moved(settings: TrainSettings, here: TrainSettings) -> TrainSettings:
+    """Return a run's settings with the data of this machine, and its file of weights if the run's own is not there."""
+    here = with_recipe(here)
+    theirs, ours = (Path(found.weights or "") for found in (settings, here))
+    lost = theirs.name == ours.name and not theirs.is_file() and ours.is_file()
+    return replace(settings, data_root=here.data_root, weights=here.weights if lost else settings.weights)
+
+
+def train_epoch(training: Training, stop: Stop) -> None:
+    """Train on the batches of the epoch that are not done."""
+    state, sampler, settings = training.state, training.sampler, training.settings
+    if state.position == len(sampler):
+        return
+    sampler.load_state_dict({"epoch": state.epoch, "position": state.position})
+    watch, tally = Watch(state.in_a_row), Tally(state.sums)
+    mine_as_at(training.loss, settings, state.epoch)
+    training.show.notes(said_at(settings, state.epoch) if state.position == 0 else ())
+    training.embedder.train()
+    last = saved = time.monotonic()
+    for batch in batches(training):
+        train_step(training, batch, watch, tally)
+        state.position += 1
+        state.step += 1
+        now = time.monotonic()
+        tally.add(seconds=now - last)
+        last = now
+        if training.show.wants():
+            training.show.moment(moment(training, watch, tally))
+        stopping, due = training.anywhere(stop.asked, now - saved >= settings.save_every)
+        if stopping or due:
+            training.save()
+            saved = time.monotonic()
+        if stopping:
+            raise Interrupted(training.run.resume_command())
+
+
+def batches(training: Training):
+    """Return the batches of the sampler's epoch, from its position on."""
+    parts, settings = training.parts, training.settings
+    workers = settings.workers
+    if workers is None:
+        workers = wanted_workers(parts.train, torch.get_num_threads())
+    augmentation = Augmentation(training.recipe.augment, parts.dataset.mirrors)
+    return training_batches(parts.train, parts.shape, augmentation, training.sampler, workers)
+
+
+def train_step(training: Training, batch: Batch, watch: Watch, tally: Tally) -> None:
+    """Learn from one batch, and count what it was like."""
+    state, accelerator, optimizer = training.state, training.accelerator, training.optimizer
+    set_rates(optimizer, share_of_peak(state.step, steps_of(training), training.recipe.warmup))
+    labels = batch.labels.to(accelerator.device)
+    value, embeddings = backward(training, batch, labels)
+    training.share_gradients_of_loss()
+    number, pushed, gradient = facts(value, embeddings, accelerator.scaler)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    everyone = training.parts.train.labels[batch.whole]
+    one_class = bool((everyone == everyone[0]).all())
+    tally.add(batches=1, images=len(everyone), loss=number, dead=number == 0, one_class=one_class)
+    tally.add(pushed=pushed, gradient=gradient)
+    if state.step % LOOK_EVERY == 0:
+        seen = look(*some_of(embeddings, labels), training.loss)
+        tally.add_look(seen)
+        watch.note("collapse", bool(seen.negative_gaps) and seen.mean_cosine > COLLAPSED_COSINE)
+    watch.note("dead", number == 0)
+    watch.note("one_class", one_class)
+
+
+def backward(training: Training, batch: Batch, labels: Tensor) -> Step:
+    """Give the weights the gradient of the whole batch of all processes; return the loss, and the rows of this one."""
+    accelerator, micro_batch = training.accelerator, training.settings.micro_batch
+
+    def loss(embeddings: Tensor, labels: Tensor) -> Tensor:
+        return loss_of(training, embeddings, labels, batch)
+
+    largest = len(share(len(batch.whole), 0, accelerator.num_processes, micro_batch or 1))  # of any process
+    if micro_batch is not None and micro_batch < largest:
+        images = OnDevice(batch.images, accelerator.device)
+        return cached_step(training.embedder, images, labels, loss, micro_batch, scaler=accelerator.scaler)
+    embeddings = training.embedder(batch.images.to(accelerator.device))
+    embeddings.retain_grad()
+    value = loss(embeddings, labels)
+    accelerator.backward(value)
+    return Step(value.detach(), embeddings)
+
+
+class OnDevice:
+    """Images that go to a device when they are asked for, a micro-batch at a time."""
+
+    def __init__(self, images: Tensor, device: torch.device):
+        self.images, self.device = images, device
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, some: slice) -> Tensor:
+        return self.images[some].to(self.device)
+
+
+def facts(value: Tensor, embeddings: Tensor, scaler: Any) -> list[float]:
+    """Return the loss, the share of rows with a gradient and a gradient's mean length, with one wait for a GPU."""
+    if embeddings.grad is None:
+        return [float(value), 0.0, 0.0]
+    gradient = torch.linalg.vector_norm(embeddings.grad.float(), dim=1) / ranks_here().ranks
+    if scaler is not None:  # fp16 takes the gradient of a scaled loss
+        gradient = gradient / scaler.get_scale()
+    sums = summed(torch.stack([(gradient > 0).float().sum(), gradient.sum(), gradient.new_tensor(len(gradient))]))
+    return torch.stack([value.float(), *(sums[:2] / sums[2])]).tolist()
+
+
+def loss_of(training: Training, embeddings: Tensor, labels: Tensor, batch: Batch) -> Tensor:
+    """Return the loss; if it is not finite, save which batch it was, and stop before any weight is touched."""
+    try:
+        value = training.gathered_loss(embeddings, labels)
+    except NotFinite:  # with several processes, maybe the rows of another one
+        value = embeddings.new_full((), math.nan)
+    if math.isfinite(float(value.detach())):
+        return value
+    state, train = training.state, training.parts.train
+    where = training.run.folder / "not-finite.json"
+    names = [train.images.name(number) for number in batch.whole]
+    found = {"epoch": state.epoch + 1, "batch": state.position, "numbers": batch.whole, "images": names}
+    if training.accelerator.is_main_process:
+        write_json(where, found | {"labels": train.labels[batch.whole].tolist()})
+    raise Stopped(
+        f"the loss of batch {state.position} of epoch {state.epoch + 1} is not finite; its images are listed in "
+        f"{where}: lower --rate, or use --precision no."
+    )
+
+
+def steps_of(training: Training) -> int:
+    """Return the batches of all epochs."""
+    return training.recipe.epochs * len(training.sampler)
+
+
+def moment(training: Training, watch: Watch, tally: Tally) -> Moment:
+    """Return where the run stands, from the means of the epoch so far."""
+    state, sums = training.state, tally.sums
+    speed = sums["images"] / max(sums["seconds"], 1e-9)
+    spent = sum(line["seconds"] + line["validation_seconds"] for line in state.lines) + sums["seconds"]
+    return Moment(
+        epoch=state.epoch + 1,
+        epochs=training.recipe.epochs,
+        batch=state.position,
+        batches=len(training.sampler),
+        loss=tally.mean("loss") or 0.0,
+        images_per_second=speed,
+        active=tally.mean("active", "looks"),
+        positive_gap=tally.mean("positive_gap_50", "gap_looks"),
+        negative_gap=tally.mean("negative_gap_50", "gap_looks"),
+        seconds_left=spent * (steps_of(training) - state.step) / max(state.step, 1),
+        warnings=watch.warnings(),
+    )

@@ -1,0 +1,53 @@
+"""The optimiser, with one rate for the backbone, one for the head and one for the centres of a loss that has them.
+
+    rate(step) = peak * (step + 1) / warm-up steps                                   while warming up
+               = peak * (1 + cos(pi * share of the remaining steps that is done)) / 2      afterwards
+
+The rate is a function of the step, so that a resumed run needs no state of a scheduler.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from shadowmetric.app.models import Embedder, parameter_groups
+from shadowmetric.app.training.runs.recipes import Recipe
+
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "sgd": lambda groups, weight_decay: torch.optim.SGD(groups, momentum=0.9, weight_decay=weight_decay),
+}
+
+
+def build_optimizer(embedder: Embedder, loss: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    """Return the optimiser of everything that is learnt."""
+    rates = {"backbone": recipe.rate, "head": recipe.head_rate}
+    groups: list[dict[str, Any]] = [
+        {"params": [parameter for _, parameter in pairs], "lr": rates[part]}
+        for part, pairs in parameter_groups(embedder).items()
+        if pairs
+    ]
+    own_groups = getattr(loss, "parameter_groups", None)
+    if callable(own_groups):
+        groups += cast("list[dict[str, Any]]", own_groups())
+    for group in groups:
+        group["peak"] = group["lr"]
+    return OPTIMIZERS[recipe.optimizer](groups, weight_decay=recipe.weight_decay)
+
+
+def share_of_peak(step: int, steps: int, warmup: float) -> float:
+    """Return what the rates of a step, counted from 0, are of their peaks."""
+    rising = round(warmup * steps)
+    if step < rising:
+        return (step + 1) / rising
+    return (1 + math.cos(math.pi * (step - rising) / max(1, steps - rising))) / 2
+
+
+def set_rates(optimizer: torch.optim.Optimizer, share: float) -> None:
+    """Set the rate of each group."""
+    for group in optimizer.param_groups:
+        group["lr"] = group["peak"] * share

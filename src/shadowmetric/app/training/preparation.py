@@ -1,0 +1,120 @@
+"""From settings to all that a run needs: pictures in three parts, embedder, loss.
+
+The best epoch, the plateau and early stopping look at a validation part that is carved from the *training* pictures;
+the test split is scored once, at the end (Musgrave et al., A Metric Learning Reality Check, on why). Whole classes
+are held out where the test classes are new as well and there are at least 20 training classes; else a share of each
+class; pictures of one group stay together.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from shadowmetric.app.data.cache import prepared
+from shadowmetric.app.data.catalogue import open_dataset
+from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Split
+from shadowmetric.app.data.preprocessing import Preprocessing, preprocessing_for
+from shadowmetric.app.data.splits import part_classes, part_images
+from shadowmetric.app.data.thinning import thinned
+from shadowmetric.app.training.runs.run import Run
+from shadowmetric.app.training.runs.settings import TrainSettings, resolved
+from shadowmetric.errors import Mistake
+from shadowmetric.progress import Report
+
+LEAST_CLASSES = 20  # of a training split, to hold whole ones out
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The pictures of a run, resized, and how they were parted."""
+
+    dataset: Dataset  # as it was read, but for pictures that were left out
+    train: Split  # without the validation part; labels are 0 to classes - 1
+    validation: Split | None
+    shape: Preprocessing
+    settings: TrainSettings  # resolved
+    notes: tuple[str, ...]  # sentences for people
+
+    @property
+    def classes(self) -> int:
+        """Return how many classes are trained on."""
+        return int(self.train.labels.max()) + 1
+
+
+def prepare(settings: TrainSettings, report: Report | None = None) -> Parts:
+    """Read the data that the settings name and part it."""
+    dataset = open_dataset(
+        settings.data, settings.data_root, allow_partial=settings.allow_partial, split=settings.split
+    )
+    dataset = thinned(dataset, settings.most_per_class)
+    shape = preprocessing_for(dataset.train.images, settings.size, settings.resize, settings.channels)
+    settings = resolved(settings, size=shape.size, resize=shape.resize, channels=shape.channels)
+    dataset = with_resized(dataset, shape, settings, report)
+    train, validation, how = parted(dataset, settings)
+    labels = np.unique(train.labels, return_inverse=True)[1].astype(np.int64)
+    return Parts(dataset, Split(train.images, labels, train.groups), validation, shape, settings, (*dataset.notes, how))
+
+
+def parts_of(
+    run: Run, *, data: str | None = None, data_root: Path | None = None, report: Report | None = None
+) -> Parts:
+    """Return the pictures of a run, or of other data, as its embedder takes them."""
+    settings = run.settings()
+    if data is not None:
+        settings = replace(settings, data=data, split="official")
+    if data_root is not None:
+        settings = replace(settings, data_root=data_root)
+    return prepare(settings, report)
+
+
+def with_resized(dataset: Dataset, shape: Preprocessing, settings: TrainSettings, report: Report | None) -> Dataset:
+    """Return the dataset with pictures resized and, if they fit, in memory."""
+    parts, notes = {}, list(dataset.notes)
+    total = sum(len(split) for split in dataset.parts().values())
+    done = 0
+    for name, split in dataset.parts().items():
+
+        def tell(count: int, done: int = done) -> None:
+            if report is not None:
+                report("reading pictures", (done + count) / total)
+
+        parts[name], broken = prepared(
+            split,
+            shape,
+            limit_bytes=round(settings.cache_mb * 2**20 * len(split) / total),
+            skip_broken=settings.broken == "skip",
+            tell=tell,
+        )
+        done += len(split)
+        if broken:
+            notes.append(f"{len(broken)} pictures of {name} cannot be read and are left out: {', '.join(broken[:5])}.")
+    return replace(dataset, **parts, notes=tuple(notes))
+
+
+def parted(dataset: Dataset, settings: TrainSettings) -> tuple[Split, Split | None, str]:
+    """Return what is trained on, what epochs are judged by, and how it was chosen in one sentence."""
+    train = dataset.train
+    if settings.select_on == "test":
+        return train, None, "The best epoch is chosen ON THE TEST SPLIT, as was asked: the scores are too good."
+    if settings.validation == 0:
+        if settings.patience:
+            raise Mistake("--validation is 0, so nothing can judge epochs; set --patience 0 as well.")
+        return train, None, "There is no validation part: the last epoch is kept."
+    classes = len(np.unique(train.labels))
+    if dataset.kind == ZERO_SHOT and classes >= LEAST_CLASSES:
+        kept, held = part_classes(train.labels, settings.validation, seed=settings.seed)
+        what = f"{len(np.unique(train.labels[held]))} of the {classes} training classes ({len(held):,} images)"
+    else:
+        kept, held = part_images(train.labels, settings.validation, seed=settings.seed, groups=train.groups, least=2)
+        what = f"{len(held):,} of the {len(train):,} training images, so many of each class"
+        if dataset.kind == ZERO_SHOT:
+            what += f" (whole classes only where there are {LEAST_CLASSES} or more)"
+    if len(held) < 2 or len(np.unique(train.labels[held])) < 2:
+        return (
+            train,
+            None,
+            f"There is no validation part: --validation {settings.validation:g} would hold out {len(held)} images, too "
+            "few to judge by. All epochs are trained, and the last one is kept.",
+        )
+    return train.take(kept), train.take(held), f"Validation: {what}."

@@ -1,0 +1,262 @@
+"""Everything that decides a run, in one record: what the user gave, and after `resolved` nothing is left open.
+
+`None` means "as the recipe and the data suggest". A run's settings.yaml is the resolved record, so that it replays the
+run whatever later versions suggest.
+"""
+
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from shadowmetric.app.data.augmentation import KINDS
+from shadowmetric.app.data.catalogue import data_root
+from shadowmetric.app.training.runs.recipes import RECIPES, Recipe, recipe_for
+from shadowmetric.batches.budget import parse_bytes
+from shadowmetric.errors import Mistake
+from shadowmetric.integrations.pml_losses import PREFIX, check_pml_loss
+from shadowmetric.losses.catalogue import LOSSES
+from shadowmetric.losses.mined import MINERS
+
+CHOICES = {
+    "loss": tuple(LOSSES),
+    "miner": tuple(MINERS),
+    "augment": KINDS,
+    "recipe": RECIPES,
+    "split": ("official", "classes"),
+    "broken": ("refuse", "skip"),
+    "select_on": ("validation", "test"),
+    "precision": ("no", "bf16", "fp16"),
+    "device": ("auto", "cpu"),
+    "optimizer": ("adam", "adamw", "sgd"),
+}
+OURS_ONLY = {
+    "cross_batch_memory": "has rows remembered that only a loss of this library is compared with; leave it out",
+    "length_penalty": "is added to losses of this library only; leave it out",
+    "memory_budget": "plans with the bytes that losses of this library state; give a --micro-batch instead",
+}
+MICRO_BATCH = 32
+MOST_SIZE = 4096  # pixels
+SMALL_PICTURES = 64  # pixels up to which small_cnn is the backbone unless another is named
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings:
+    """What decides a run."""
+
+    data: str = "digits"
+    """A dataset's name, folder:PATH, csv:FILE or npz:FILE; `shadowmetric data list` names them."""
+    data_root: Path | None = None
+    """Where datasets lie. Default: $SHADOWMETRIC_DATA, else ./data."""
+    split: str = "official"
+    """official, or classes: the first half of the classes trains, the second half tests."""
+    allow_partial: bool = False
+    """Accept a copy of a dataset that has not all its images."""
+    broken: str = "refuse"
+    """What to do with images that cannot be read: refuse, or skip."""
+    most_per_class: int | None = None
+    """Images of a class that each part keeps, at most: for a quick trial. Which ones does not depend on --seed."""
+    validation: float = 0.1
+    """Share of the training images, or classes, that epochs are judged by; 0 for none."""
+    select_on: str = "validation"
+    """What chooses the best epoch: validation, or test, which makes the scores too good and is stamped on them."""
+    recipe: str = "default"
+    """default, whose values stand beside the options below, or paper: the published protocol to the letter."""
+    loss: str = "shadow"
+    """shadow triplet soft_margin_triplet angular_triplet soft_triple multi_similarity angular contrastive
+    lifted_structure n_pair ranked_list arc_face triplet_control double_shadow, or pml:NAME, a loss of
+    pytorch-metric-learning by the name of its class."""
+    margin: float = 0.2
+    """Of losses of triplets, in the loss's own unit (pml:TripletMarginLoss: distance), and of their miner, in squared
+    distance."""
+    miner: str = "semi_hard"
+    """Of losses of triplets: hard semi_hard batch_hard all."""
+    semi_hard_epochs: int = 0
+    """Of losses of triplets: mine semi-hard ones in the first so many epochs, and only then as --miner says, since
+    hard ones from the start may pull all embeddings into one point."""
+    backbone: str | None = None
+    """googlenet resnet18 vgg16 small_cnn timm:NAME. Default: small_cnn up to 64 pixels, resnet18 above; googlenet in
+    --recipe paper."""
+    weights: str | None = None
+    """pretrained, a file of weights, or none: from scratch, as is the default but in --recipe paper."""
+    unit_rows: bool = True
+    """Embeddings of length 1. Without, losses of triplets compare rows as they are; the test compares directions."""
+    length_penalty: float = 0.0
+    """Added to the loss: so many times the mean squared length of the embeddings, before they get length 1."""
+    dim: int = 64
+    """Numbers in an embedding."""
+    size: int | None = None
+    """Pixels of the square that the embedder sees. Default: 224, or the pictures' own if they are small."""
+    resize: int | None = None
+    """Pixels of the short side before the square is cut. Default: as --size; 256 of 224."""
+    channels: int | None = None
+    """1 for grey, 3 for colour. Default: as the pictures are."""
+    augment: str | None = None
+    """Random changes in training: none shift crop. Default: none; shift from pretrained weights."""
+    freeze_batch_norm: bool | None = None
+    """Keep the statistics of batch normalisation as they are. Default: from pretrained weights only."""
+    epochs: int | None = None
+    """How often the training set is passed, at most. Default: 30; 10 from pretrained weights."""
+    batch: int | None = None
+    """Images in a batch: what the loss sees at once, of all processes together. Default: 64."""
+    logical_batch: int | None = None
+    """The same, of any size: embedded --micro-batch images at a time, with the gradient of the whole batch."""
+    micro_batch: int | None = None
+    """Images that are embedded at once. Default: 32 with --logical-batch, or as --memory-budget allows."""
+    memory_budget: str | None = None
+    """Such as 2GB: chooses --micro-batch so that this process never holds more, libraries included."""
+    scratch_mb: int = 32
+    """Megabytes that mining and the loss may use beside embeddings and results."""
+    cross_batch_memory: int = 0
+    """Embeddings of earlier batches that anchors are compared with too; 0 for none."""
+    cross_batch_warmup: int = 0
+    """Batches until the cross-batch memory is compared with."""
+    per_class: int | None = None
+    """Images of a class in a batch. Default: 4."""
+    batches: int | None = None
+    """Batches in an epoch. Default: as many as pass all images."""
+    optimizer: str | None = None
+    """adam, adamw, sgd. Default: adamw."""
+    rate: float | None = None
+    """Learning rate of the backbone. Default: 0.002; 0.0001 from pretrained weights."""
+    head_rate: float | None = None
+    """Learning rate of the head. Default: as --rate."""
+    weight_decay: float | None = None
+    """Of all weights. Default: 0.0001."""
+    warmup: float | None = None
+    """Share of the steps in which the rates rise from 0; then they fall as a cosine. Default: 0.05; 0.1 from pretrained
+    weights."""
+    patience: int | None = None
+    """Stop after so many epochs without half a point of Recall@1; 0 never stops early. Default: 8; 4 from pretrained
+    weights."""
+    precision: str = "no"
+    """Mixed precision: no, bf16, fp16."""
+    device: str = "auto"
+    """auto takes a GPU if there is one; cpu."""
+    seed: int = 0
+    """Of weights, batches, augmentation and the validation part."""
+    workers: int | None = None
+    """Processes that read images. Default: none for images in memory."""
+    cache_mb: int = 2048
+    """Images are kept in memory if they take no more than this."""
+    save_every: float = 120.0
+    """Seconds between checkpoints within an epoch."""
+    track: str | None = None
+    """A tracker of accelerate: tensorboard, wandb, mlflow, trackio, ..."""
+
+
+def check_settings(settings: TrainSettings) -> None:
+    """Refuse settings that make no sense, by the names that the command gives them."""
+    for name, choices in CHOICES.items():
+        value = getattr(settings, name)
+        if name == "loss" and value.startswith(PREFIX):
+            check_with_pml(settings)
+        elif value is not None and value not in choices:
+            raise Mistake(f"{option(name)} is {value!r}; choose one of {', '.join(choices)}.")
+    least = {"epochs": 1, "batch": 2, "per_class": 2, "batches": 1, "dim": 1, "size": 8, "resize": 8}
+    least |= {"logical_batch": 2, "micro_batch": 1, "scratch_mb": 1, "cross_batch_memory": 0, "cross_batch_warmup": 0}
+    least |= {"most_per_class": 2, "length_penalty": 0, "semi_hard_epochs": 0}
+    least |= {"patience": 0, "seed": 0, "workers": 0, "cache_mb": 0, "save_every": 0, "weight_decay": 0}
+    for name, lowest in least.items():
+        value = getattr(settings, name)
+        if value is not None and value < lowest:
+            raise Mistake(f"{option(name)} is {value}; it must be {lowest} or more.")
+    for name in ("size", "resize"):
+        value = getattr(settings, name)
+        if value is not None and value > MOST_SIZE:
+            raise Mistake(f"{option(name)} is {value}; it must be {MOST_SIZE} or less.")
+    for name in ("rate", "head_rate", "margin"):
+        value = getattr(settings, name)
+        if value is not None and not 0 < value < float("inf"):
+            raise Mistake(f"{option(name)} is {value}; it must be a number above 0.")
+    if settings.batch is not None and settings.logical_batch not in (None, settings.batch):
+        raise Mistake(
+            f"--batch is {settings.batch} and --logical-batch {settings.logical_batch}; both say how many images the "
+            "loss sees. Give one of them (a run's settings hold it as batch), and --micro-batch for those that are "
+            "embedded at once."
+        )
+    if settings.semi_hard_epochs and settings.miner == "semi_hard":
+        raise Mistake(
+            "--semi-hard-epochs has no meaning with --miner semi_hard, which never ends; give --miner hard, batch_hard "
+            "or all, which follows."
+        )
+    if settings.cross_batch_warmup and not settings.cross_batch_memory:
+        raise Mistake("--cross-batch-warmup has no meaning without --cross-batch-memory; give both or neither.")
+    if settings.cross_batch_memory and settings.loss in ("soft_triple", "arc_face"):
+        raise Mistake(
+            f"--cross-batch-memory adds nothing to {settings.loss}, which compares rows with its centres; leave it out."
+        )
+    if settings.memory_budget is not None:
+        parse_bytes(settings.memory_budget)
+    if settings.channels not in (None, 1, 3):
+        raise Mistake(f"--channels is {settings.channels}; it must be 1 (grey) or 3 (colour).")
+    if settings.size is not None and settings.resize is not None and settings.size > settings.resize:
+        raise Mistake(f"--resize is {settings.resize}; it must be at least --size, {settings.size}.")
+    for name in ("validation", "warmup"):
+        value = getattr(settings, name)
+        if value is not None and not 0 <= value < 1:
+            raise Mistake(f"{option(name)} is {value}; it must be a share, from 0 to below 1.")
+
+
+def check_with_pml(settings: TrainSettings) -> None:
+    """Refuse a loss of another library that there is not, and what goes with our own only."""
+    check_pml_loss(settings.loss)
+    for name, reason in OURS_ONLY.items():
+        if getattr(settings, name):
+            raise Mistake(f"--loss is {settings.loss}, and {option(name)} {reason}.")
+
+
+def resolved(settings: TrainSettings, *, size: int, resize: int, channels: int) -> TrainSettings:
+    """Return the settings with nothing left open, for pictures of this shape."""
+    settings = with_recipe(settings)
+    backbone = settings.backbone or ("small_cnn" if size <= SMALL_PICTURES else "resnet18")
+    return replace(settings, backbone=backbone, size=size, resize=resize, channels=channels)
+
+
+def with_recipe(settings: TrainSettings) -> TrainSettings:
+    """Return the settings with all that a recipe decides, and paths that hold from any folder."""
+    backbone, weights = settings.backbone, settings.weights
+    if settings.recipe == "paper":
+        backbone = backbone or "googlenet"
+        weights = weights or ("none" if backbone == "small_cnn" else "pretrained")
+    recipe = recipe_for(settings.recipe, weights not in (None, "none"))
+    found = {name: value for name, value in asdict(recipe).items() if getattr(settings, name) is None}
+    if settings.logical_batch is not None:  # the record holds it once, as the batch
+        found |= {"batch": settings.logical_batch, "logical_batch": None}
+        if settings.micro_batch is None and settings.memory_budget is None:
+            found["micro_batch"] = MICRO_BATCH
+    if settings.memory_budget is not None:
+        found["cache_mb"] = min(settings.cache_mb, parse_bytes(settings.memory_budget) // 4 // 2**20)
+    if settings.rate is not None and settings.head_rate is None:
+        found["head_rate"] = settings.rate * recipe.head_rate / recipe.rate
+    kind, colon, place = settings.data.partition(":")
+    data = f"{kind}:{Path(place).resolve()}" if colon else settings.data
+    if weights not in (None, "none", "pretrained"):
+        weights = str(Path(weights).resolve())
+    root = data_root(settings.data_root).resolve()
+    return replace(settings, backbone=backbone, weights=weights, data=data, data_root=root, **found)
+
+
+def chosen_recipe(settings: TrainSettings) -> Recipe:
+    """Return the part of resolved settings that a recipe decides."""
+    return Recipe(**{field.name: getattr(settings, field.name) for field in fields(Recipe)})
+
+
+def as_plain(settings: TrainSettings) -> dict[str, Any]:
+    """Return the settings as text, numbers and None."""
+    return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(settings).items()}
+
+
+def from_plain(found: dict[str, Any], where: Path) -> TrainSettings:
+    """Return settings that were read from a file."""
+    known = {field.name for field in fields(TrainSettings)}
+    unknown = sorted(set(found) - known)
+    if unknown:
+        raise Mistake(f"{where} has the setting {unknown[0]!r}, which there is not.")
+    root: str | None = found.get("data_root")
+    given: dict[str, Any] = found | {"data_root": None if root is None else Path(root)}
+    return TrainSettings(**given)
+
+
+def option(name: str) -> str:
+    """Return a setting's name as the command spells it."""
+    return "--" + name.replace("_", "-")

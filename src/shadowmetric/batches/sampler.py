@@ -1,0 +1,206 @@
+"""PK batches: a few images of each of a few classes, so that every anchor has a positive.
+
+A batch of B images with K per class, and what happens where that does not come out even:
+
+    B = 32, K = 5       6 classes of 5, and 2 of a seventh
+    a rest of 1         goes to the first class: no class is ever alone with one image
+    few classes         all of them, as evenly as it goes: 32 of five classes are 7 + 7 + 6 + 6 + 6
+    a class too small   gives what it has; its places go to further classes, then to images to spare in the batch
+    one image only      a class that has no positive to offer is left out, and counted
+
+Every class is visited before any comes again, and every image of a class before any of it does. An epoch is a
+function of (seed, epoch) alone: `position` says how many batches of it are done, so that a run resumes in the middle
+of an epoch with the very next batch. Ranks share each batch, consecutive images each and as evenly as it goes: what a
+batch holds, and how many there are, does not depend on the number of ranks.
+
+Memory: two int64 for each image.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from torch.utils.data import Sampler
+
+from shadowmetric.errors import Mistake
+from shadowmetric.ops.ranks import share
+
+
+def shares(batch: int, per_class: int, classes: int) -> list[int]:
+    """Return how many images each class of a batch gives, if every class has enough."""
+    if classes * per_class <= batch:
+        each, more = divmod(batch, classes)
+        return [each + (place < more) for place in range(classes)]
+    whole, rest = divmod(batch, per_class)
+    found = [per_class] * whole + [rest] * (rest > 1)
+    if rest == 1:
+        found[0] += 1
+    return found
+
+
+class PKSampler(Sampler[list[int]]):
+    """Yields batches of image numbers; give it to a DataLoader as its batch_sampler.
+
+    batches: how many make an epoch; by default as many as it takes to see as many images as there are.
+    rank, ranks: yield the share of one of so many processes. multiple: shares are cut between groups of so many
+    images, where there are enough of them, so that micro-batches are the same for any number of ranks.
+    """
+
+    def __init__(
+        self,
+        labels: Tensor | np.ndarray | Sequence[int],
+        batch: int = 32,
+        per_class: int = 5,
+        *,
+        seed: int = 0,
+        batches: int | None = None,
+        rank: int = 0,
+        ranks: int = 1,
+        multiple: int = 1,
+    ):
+        for name, value, least in (("batch", batch, 2), ("per_class", per_class, 2), ("seed", seed, 0)):
+            _check(name, value, least)
+        _check("ranks", ranks, 1)
+        _check("multiple", multiple, 1)
+        if not 0 <= rank < ranks:
+            raise Mistake(f"rank is {rank!r} of {ranks}; it must be 0 to {ranks - 1}.")
+        if batches is not None:
+            _check("batches", batches, 1)
+        numbers = np.asarray(labels)
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(numbers) == 0:
+            raise Mistake(f"labels is {numbers.dtype} of shape {numbers.shape}; give one integer for each image.")
+        known, place, count = np.unique(numbers, return_inverse=True, return_counts=True)
+        members = np.split(np.argsort(place, kind="stable"), np.cumsum(count)[:-1])
+        self.members = [images for images in members if len(images) > 1]
+        self.alone = len(known) - len(self.members)  # classes with one image
+        if not self.members:
+            raise Mistake(f"each of the {len(known)} classes has one image only to train on; give more of a class.")
+        self.batch, self.per_class, self.seed = batch, min(per_class, batch), seed
+        self.rank, self.ranks, self.multiple = rank, ranks, multiple
+        self.images = sum(len(images) for images in self.members)
+        self.batches = batches or max(1, -(-self.images // batch))
+        self.epoch = self.position = 0
+        least = self.least_images()
+        if ranks > least:
+            raise Mistake(f"ranks is {ranks} and a batch may have as few as {least} images; use at most {least} ranks.")
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Yield this rank's share of the rest of the epoch; then it begins anew unless another one is set."""
+        for numbers in self.whole_batches():
+            own = self.share_of(numbers)
+            yield numbers[own.start : own.stop]
+
+    def whole_batches(self) -> Iterator[list[int]]:
+        """Yield the rest of the epoch, every batch as a whole."""
+        stream = self._stream(np.random.default_rng((self.seed, self.epoch)))
+        for number in range(self.batches):
+            found = next(stream)
+            if number >= self.position:
+                self.position = number + 1
+                yield found
+        self.position = 0
+
+    def share_of(self, numbers: list[int]) -> range:
+        """Return the places in a batch that this rank takes."""
+        return share(len(numbers), self.rank, self.ranks, self.multiple)
+
+    def least_images(self) -> int:
+        """Return what no batch is smaller than: where a class is small, the last place may stay empty."""
+        wanted = shares(self.batch, self.per_class, len(self.members))
+        small = min(len(images) for images in self.members) < wanted[0]
+        return self.batch - small if self.images > self.batch else self.images
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to the start of an epoch."""
+        self.epoch, self.position = epoch, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what resumes the very next batch."""
+        return {"epoch": self.epoch, "position": self.position}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go where another sampler of the same settings was."""
+        self.epoch, self.position = state["epoch"], state["position"]
+
+    def sentence(self) -> str:
+        """Say what a batch is made of."""
+        wanted = shares(self.batch, self.per_class, len(self.members))
+        counts = [f"{wanted.count(size)} × {size}" for size in dict.fromkeys(wanted)]
+        small = sum(len(images) < min(wanted[0], self.per_class) for images in self.members)
+        left_out = f"; {small} classes have fewer and give what they have" if small else ""
+        left_out += f"; {self.alone} classes with one image are left out" if self.alone else ""
+        left_out += f"; {self.ranks} ranks share each batch" if self.ranks > 1 else ""
+        batches = f"{self.batches} batch{'' if self.batches == 1 else 'es'} of {self.batch}"
+        return (
+            f"{batches}: {' + '.join(counts)} images of {len(wanted)} classes, "
+            f"out of {self.images} images of {len(self.members)} classes{left_out}."
+        )
+
+    def _stream(self, random: np.random.Generator) -> Iterator[list[int]]:
+        """Yield the batches of one epoch, without end."""
+        wanted = shares(self.batch, self.per_class, len(self.members))
+        classes = _Turns(np.arange(len(self.members)), random)
+        images: dict[int, _Turns] = {}
+        while True:
+            chosen: dict[int, list[int]] = {}
+            missing = 0
+            open_shares = list(wanted)
+            while open_shares and len(chosen) < len(self.members):
+                wish = open_shares.pop(0)
+                (number,) = classes.take(1, without=chosen)
+                queue = images.setdefault(number, _Turns(self.members[number], random))
+                chosen[number] = queue.take(wish)
+                missing += wish - len(chosen[number])
+                if not open_shares and missing > 1:
+                    open_shares = [min(self.per_class, missing)]
+                    missing -= open_shares[0]
+            missing += sum(open_shares)
+            self._fill(chosen, images, missing)
+            yield [image for found in chosen.values() for image in found]
+
+    def _fill(self, chosen: dict[int, list[int]], images: dict[int, "_Turns"], missing: int) -> None:
+        """Give places that are left to classes of the batch that have images to spare, one each in turn."""
+        while missing:
+            spare = [number for number, found in chosen.items() if len(found) < len(self.members[number])]
+            if not spare:
+                return
+            for number in spare[:missing]:
+                chosen[number] += images[number].take(1, without=chosen[number])
+                missing -= 1
+
+
+class _Turns:
+    """Draws numbers in random order; each comes once before any comes again."""
+
+    def __init__(self, numbers: np.ndarray, random: np.random.Generator):
+        self.numbers, self.random = numbers, random
+        self.waiting: list[int] = []
+
+    def take(self, count: int, without: Any = ()) -> list[int]:
+        """Return `count` different numbers, fewer if there are not so many; none of those to do without."""
+        found: list[int] = []
+        skipped: list[int] = []
+        taken = set(without)
+        count = min(count, len(self.numbers) - len(taken))
+        for _ in range(2):
+            while self.waiting and len(found) < count:
+                number = self.waiting.pop()
+                if number in taken:
+                    skipped.append(number)
+                else:
+                    found.append(number)
+                    taken.add(number)
+            if len(found) == count:
+                break
+            self.waiting = [*self.random.permutation(self.numbers).tolist()]
+        self.waiting += skipped[::-1]  # they wait on, and come first
+        return found
+
+
+def _check(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise Mistake(f"{name} is {value!r}; it must be a whole number of at least {least}.")

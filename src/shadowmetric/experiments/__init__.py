@@ -1,1 +1,0 @@
-"""Losses compared on equal terms, and what the paper shows."""

@@ -1,0 +1,147 @@
+"""A bundle: a folder with the model, the index, the threshold and this program.
+
+    model.onnx         squares of pixels -> rows of length 1
+    index.shadowmx     rows of pictures that this very model made
+    calibration.json   what cosine means "the same", measured with this model
+    device/            this program
+
+Memory: the model, and the pages of the index that are in use.
+"""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from .entries import About, Hit
+from .errors import BrokenImage, Mistake
+from .exact_cosines import cosine
+from .index_file import Contents, read_index, write_index
+from .model import OnnxModel
+from .pictures import check_file, open_picture
+from .search import nearest
+from .threshold import Calibration, Decision, calibration_from
+
+MODEL, INDEX, CALIBRATION = "model.onnx", "index.shadowmx", "calibration.json"
+MOST_BYTES = 2**29  # of one picture's file
+
+
+class Picture(NamedTuple):
+    """A picture that was read."""
+
+    name: str
+    digest: bytes  # SHA-256 of the file
+    row: np.ndarray  # (dim,) float32
+
+
+class Added(NamedTuple):
+    """What was entered into an index."""
+
+    new: int
+    replaced: int  # of paths that were there, with another content or class
+    left_out: list[str]  # a sentence on each that was there
+
+
+class Bundle:
+    """The model, the index and the threshold of a folder; each is read when it is first needed."""
+
+    def __init__(self, folder: Path, threads: int | None = None):
+        if not (folder / MODEL).is_file():
+            raise Mistake(f"{folder} is no bundle: there is no {MODEL} in it; name one by --bundle.")
+        self.folder = folder
+        self.model = OnnxModel(folder / MODEL, threads)
+
+    def index(self) -> tuple[About, Contents]:
+        """Return the index, if the model made it."""
+        about, contents = read_index(self.folder / INDEX)
+        if about.fingerprint != self.model.about.fingerprint:
+            raise Mistake(f"{self.folder / INDEX} was made by another model than {MODEL} beside it; make both anew.")
+        return about, contents
+
+    def calibration(self) -> Calibration:
+        """Return the threshold, if it was measured with the model."""
+        file = self.folder / CALIBRATION
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, RecursionError, ValueError) as wrong:
+            raise Mistake(f"{file} cannot be read ({wrong}); make the bundle again.") from None
+        calibration = calibration_from(found, str(file), "make the bundle again")
+        if calibration.fingerprint != self.model.about.fingerprint:
+            raise Mistake(f"{file} was measured with another model than {MODEL} beside it; make both anew.")
+        return calibration
+
+    def read(self, name: str) -> Picture:
+        """Embed the picture in a file, or raise BrokenImage."""
+        try:
+            check_file(Path(name), name)
+            if (size := Path(name).stat().st_size) > MOST_BYTES:
+                raise BrokenImage(f"{name} has {size:,} bytes; the most is {MOST_BYTES:,}.")
+            stored = Path(name).read_bytes()
+        except (OSError, ValueError) as wrong:
+            if isinstance(wrong, BrokenImage):
+                raise
+            reason = getattr(wrong, "strerror", None) or wrong
+            raise BrokenImage(f"{name} cannot be read ({reason}).") from None
+        square = self.model.about.shape.square(open_picture(BytesIO(stored), name))
+        return Picture(name, hashlib.sha256(stored).digest(), self.model.embed(square[None])[0])
+
+    def search(self, picture: Picture, top: int, label: str | None, contents: Contents) -> list[Hit]:
+        """Return the most similar pictures of the index."""
+        return nearest(contents, picture.row[None], top, label)[0]
+
+    def verify(self, first: Picture, second: Picture, rate: float) -> Decision:
+        """Return whether two pictures show the same."""
+        return self.calibration().decide(cosine(first.row, second.row), rate)
+
+    def add(self, pictures: list[Picture], label: str | None) -> Added:
+        """Add pictures to the index, which takes the old one's place at once; those of known paths are replaced."""
+        with locked(self.folder / f".{INDEX}.lock"):
+            about, contents = self.index()
+            numbers = {path: number for number, path in enumerate(contents.paths)}
+            known = {
+                one.name: (bytes(contents.hashes[number]), contents.entry(number).label)
+                for one in pictures
+                if (number := numbers.get(one.name)) is not None
+            }
+            wanted = {one.name: one for one in pictures}
+            fresh = [one for one in wanted.values() if known.get(one.name) != (one.digest, label)]
+            if fresh:
+                write_index(self.folder / INDEX, about, with_pictures(contents, fresh, label))
+        replaced = sum(one.name in known for one in fresh)
+        left = [name for name in wanted if known.get(name) == (wanted[name].digest, label)]
+        sentences = [f"{name} is in the index already, with the same content and class." for name in left]
+        return Added(len(fresh) - replaced, replaced, sentences)
+
+
+def with_pictures(contents: Contents, fresh: list[Picture], label: str | None) -> Contents:
+    """Return an index with pictures more, ordered by path; those of a known path take the old ones' place."""
+    names = {one.name for one in fresh}
+    stay = [number for number, path in enumerate(contents.paths) if path not in names]
+    classes = tuple(sorted({*contents.classes} | (set() if label is None else {label})))
+    place = np.array([classes.index(name) for name in contents.classes] + [-1], np.int32)  # -1 finds the last
+    own = -1 if label is None else classes.index(label)
+    paths = [contents.paths[number] for number in stay] + [one.name for one in fresh]
+    order = sorted(range(len(paths)), key=paths.__getitem__)
+    rows = np.concatenate([contents.rows[stay], np.array([one.row for one in fresh], np.float16)])
+    labels = np.concatenate([place[contents.labels[stay]], np.full(len(fresh), own, np.int32)])
+    digests = np.frombuffer(b"".join(one.digest for one in fresh), np.uint8).reshape(-1, 32)
+    hashes = np.concatenate([contents.hashes[stay], digests])
+    return Contents(rows[order], labels[order], hashes[order], [paths[number] for number in order], classes)
+
+
+@contextlib.contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Let one process at a time in; the system opens the lock of one that was killed."""
+    try:
+        import fcntl
+    except ImportError:  # no Unix: whoever adds from two processes at once may lose one of the two
+        yield
+        return
+    with file.open("w") as opened:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield

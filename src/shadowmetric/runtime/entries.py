@@ -1,0 +1,63 @@
+"""What an index knows of a picture, and of the model that embedded it.
+
+A picture's key is 32 hexadecimal digits made from its path below the indexed folder: the same in a file, in Qdrant and
+in PostgreSQL, and in the addresses of the server.
+"""
+
+import hashlib
+import os
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+from .errors import Mistake
+from .shape import Shape
+
+
+class Entry(NamedTuple):
+    """A picture in an index."""
+
+    key: str
+    path: str  # below the indexed folder, with forward slashes
+    label: str | None  # its class
+
+
+class Hit(NamedTuple):
+    """A picture that was found, and the cosine between its embedding and the query's."""
+
+    entry: Entry
+    similarity: float
+
+
+def key_of(path: str) -> str:
+    """Return the key of a path."""
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class About:
+    """What belongs to all rows of an index: which model made them, from which folder."""
+
+    dim: int
+    fingerprint: str  # of the model's weights: rows of two models must not be compared
+    shape: Shape  # of the pixels that the model takes
+    model: tuple[str, ...]  # places of the run or the .onnx file: beside the index, and absolute
+    root: str  # the folder that paths are below
+    trained: dict[str, str] = field(default_factory=dict)  # how, in words for people
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return asdict(self) | {"model": list(self.model)}
+
+
+def about_from(found: Any, where: str) -> About:
+    """Return what JSON says of an index; `where` it was found stands in the refusal."""
+    try:
+        shape = Shape(*(int(found["shape"][name]) for name in ("size", "resize", "channels")))
+        trained = {str(name): str(value) for name, value in found["trained"].items()}
+        places = tuple(str(place) for place in found["model"])
+        about = About(int(found["dim"]), str(found["fingerprint"]), shape, places, str(found["root"]), trained)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as wrong:
+        raise Mistake(f"{where} does not say which model it is of ({wrong!r}); index the pictures again.") from None
+    if about.dim < 1:
+        raise Mistake(f"{where} has rows of {about.dim} numbers; index the pictures again.")
+    return about

@@ -1,0 +1,170 @@
+"""The commands of a bundle, for a device that has onnxruntime, numpy and pillow and nothing else.
+
+    python -m device search PICTURE... [--top 10] [--class NAME] [--json]
+    python -m device verify A B [--rate 0.01] [--json]
+    python -m device add PICTURE... [--class NAME]
+    python -m device info
+
+`add` embeds pictures and enters them into the bundle's index under the paths as they are given, with `./` and the like
+removed; nothing is copied. The paths that came with the bundle are those below the folder that it was made of; a
+picture with the path of one that is in the index takes its place, if its content or class is another.
+
+What was got wrong is one sentence on standard error and exit code 2. Pictures that cannot be read are named there, the
+others are seen to, and the exit code is 1.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .bundle import Bundle, Picture
+from .errors import BrokenImage, Mistake
+
+HOME = Path(__file__).resolve().parent.parent
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
+    given = arguments().parse_args(words)
+    try:
+        return given.run(Bundle(given.bundle), given)
+    except Mistake as mistake:
+        complain(str(mistake))
+        return 2
+    except ImportError as missing:
+        complain(f"{missing.name} is not installed; run `pip install -r requirements.txt`.")
+        return 2
+    except BrokenPipeError:  # whoever read has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as wrong:  # a full disk, a folder that may not be written to
+        complain(f"{wrong.filename or 'a file'}: {wrong.strerror}.")
+        return 2
+    except KeyboardInterrupt:
+        complain("Stopped.")
+        return 130
+
+
+def arguments() -> argparse.ArgumentParser:
+    """Return what the command line may say."""
+    parser = argparse.ArgumentParser("python -m device", description="Search and compare pictures without torch.")
+    parser.add_argument("--bundle", type=Path, default=HOME, help="the bundle's folder; default: the one this is in")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    one = commands.add_parser("search", help="find the most similar pictures of the index")
+    one.add_argument("pictures", nargs="+", metavar="PICTURE")
+    one.add_argument("--top", type=int, default=10, help="how many to find for each; default: 10")
+    one.add_argument("--class", dest="label", metavar="NAME", help="search among the pictures of this class alone")
+    one.add_argument("--json", action="store_true", help="print JSON")
+    one.set_defaults(run=search)
+
+    one = commands.add_parser("verify", help="say whether two pictures show the same")
+    one.add_argument("pictures", nargs=2, metavar="PICTURE")
+    one.add_argument("--rate", type=float, default=0.01, help="of pairs of two classes that may pass; default: 0.01")
+    one.add_argument("--json", action="store_true", help="print JSON")
+    one.set_defaults(run=verify)
+
+    one = commands.add_parser("add", help="enter pictures into the index, under the paths as they are given")
+    one.add_argument("pictures", nargs="+", metavar="PICTURE")
+    one.add_argument("--class", dest="label", metavar="NAME", help="the class of these pictures")
+    one.set_defaults(run=add)
+
+    one = commands.add_parser("info", help="say what the bundle holds")
+    one.set_defaults(run=info)
+    return parser
+
+
+def search(bundle: Bundle, given: Any) -> int:
+    """Print the nearest pictures of each picture."""
+    _, contents = bundle.index()
+    pictures, broken = read_all(bundle, given.pictures)
+    found = [(one, bundle.search(one, given.top, given.label, contents)) for one in pictures]
+    if given.json:
+        show_json(
+            [
+                {"query": query.name, "hits": [{**hit.entry._asdict(), "similarity": hit.similarity} for hit in hits]}
+                for query, hits in found
+            ]
+        )
+    else:
+        for query, hits in found:
+            print(shown(query.name))
+            for rank, hit in enumerate(hits, start=1):
+                print(f"{rank:4}  {hit.similarity:6.3f}  {shown(hit.entry.label or '-')}  {shown(hit.entry.path)}")
+    return 1 if broken else 0
+
+
+def verify(bundle: Bundle, given: Any) -> int:
+    """Print whether two pictures show the same."""
+    pictures, broken = read_all(bundle, given.pictures)
+    if broken:
+        return 1
+    decision = bundle.verify(pictures[0], pictures[1], given.rate)
+    if given.json:
+        show_json(decision.__dict__)
+    else:
+        print(
+            f"{'the same' if decision.same else 'not the same'}: cosine {decision.cosine:.3f}, threshold "
+            f"{decision.threshold:.3f}, which {100 * decision.false_accept_rate:.2g} % of the pairs of two classes "
+            f"reach; {100 * decision.confidence:.0f} % of the pairs as similar as this are of one class."
+        )
+    return 0
+
+
+def add(bundle: Bundle, given: Any) -> int:
+    """Enter pictures into the index."""
+    if given.label is not None and not given.label.strip():
+        raise Mistake("the class is empty; name one, or leave --class out.")
+    names = list(dict.fromkeys(Path(os.path.normpath(name)).as_posix() for name in given.pictures))
+    pictures, broken = read_all(bundle, names)
+    new, replaced, left_out = bundle.add(pictures, given.label) if pictures else (0, 0, [])
+    for sentence in left_out:
+        complain(sentence)
+    print(f"{new} added, {replaced} replaced; the index has {len(bundle.index()[1]):,} pictures.")
+    return 1 if broken or left_out else 0
+
+
+def info(bundle: Bundle, given: Any) -> int:
+    """Print what the bundle holds."""
+    about, contents = bundle.index()
+    calibration, shape = bundle.calibration(), about.shape
+    print(f"pictures     {len(contents):,} of {len(contents.classes):,} classes, rows of {about.dim} numbers")
+    print(f"model        {shape.channels} x {shape.size} x {shape.size} pixels, {about.fingerprint}")
+    print(f"threshold    measured on {shown(calibration.pictures)}")
+    for name, value in about.trained.items():
+        print(f"{shown(name)}: {shown(value)}")
+    return 0
+
+
+def read_all(bundle: Bundle, names: Sequence[str]) -> tuple[list[Picture], int]:
+    """Return the pictures that can be read, and how many cannot, each of which is named."""
+    found, broken = [], 0
+    for name in names:
+        try:
+            found.append(bundle.read(name))
+        except BrokenImage as wrong:
+            complain(str(wrong))
+            broken += 1
+    return found, broken
+
+
+def show_json(found: Any) -> None:
+    """Print JSON in ASCII: names of files may hold anything."""
+    print(json.dumps(found, indent=2))
+
+
+def shown(text: str) -> str:
+    """Return a text that a terminal cannot take for its own commands."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def complain(sentence: str) -> None:
+    """Print one line on standard error."""
+    print(shown(" ".join(sentence.split())), file=sys.stderr)

@@ -1,0 +1,78 @@
+"""`shadowmetric report`: where the page goes, and the mistakes people make."""
+
+import sys
+
+import pytest
+from report_runs import quick_settings, write_memory, write_pictures
+
+from shadowmetric.app.cli import main
+from shadowmetric.app.cli import report as command
+from shadowmetric.app.training.loop import train
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def run(capsys, *words, code=0):
+    with pytest.raises(SystemExit) as ended:
+        main(["report", *words])
+    assert (ended.value.code or 0) == code
+    return capsys.readouterr()
+
+
+@pytest.fixture
+def trained(tmp_path):
+    data = f"npz:{write_pictures(tmp_path / 'data.npz')}"
+    train(quick_settings(data, epochs=1), tmp_path / "a run")
+    return tmp_path / "a run"
+
+
+def test_the_page_is_in_the_first_folder_or_where_it_is_asked_for(capsys, trained):
+    said = run(capsys, "a run").out
+    page = trained / "report.html"
+    assert f"The page is a run/report.html, {page.stat().st_size / 1e6:.1f} MB" in said
+    assert (trained / "showcase.json").exists()
+    assert "<img" in page.read_text(encoding="utf-8")
+    assert "both.html" in run(capsys, "a run", "--out", "new/both.html", "--no-pictures").out
+    assert "<img" not in (trained.parent / "new" / "both.html").read_text(encoding="utf-8")
+    assert sorted(path.name for path in (trained.parent / "new").iterdir()) == ["both.html"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "no folder is named; write `shadowmetric report RUN`"),
+        (["nowhere"], "nowhere is not there"),
+        (["empty"], "empty holds no run and no record"),
+        (["empty", "--out", "empty"], "--out 'empty' is a folder"),
+    ],
+)
+def test_mistakes_are_one_sentence(capsys, tmp_path, words, sentence):
+    (tmp_path / "empty").mkdir()
+    said = run(capsys, *words, code=2).err
+    assert sentence in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "empty" / "report.html").exists()
+
+
+def test_records_alone_are_reported(capsys, tmp_path):
+    write_memory(tmp_path / "only")
+    assert "The page is only/report.html" in run(capsys, "only").out
+    assert "both.html" in run(capsys, "only/records", "--out", "both.html").out
+
+
+def test_only_pictures_need_open_tsne(capsys, tmp_path, monkeypatch):
+    write_memory(tmp_path / "only")
+    monkeypatch.setitem(sys.modules, "openTSNE", None)
+    found = command.importlib.util.find_spec
+    monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None if name == "openTSNE" else found(name))
+    assert "openTSNE is not installed" in run(capsys, "only", code=2).err
+    assert "The page is only/report.html" in run(capsys, "only", "--no-pictures").out
+
+
+def test_a_missing_extra_is_named(capsys, monkeypatch):
+    monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None if name == "plotly" else name)
+    said = run(capsys, "anything", code=2).err
+    assert "plotly is not installed; run `pip install 'shadowmetric[report]'`." in said

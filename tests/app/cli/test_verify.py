@@ -1,0 +1,160 @@
+"""`shadowmetric verify`: a decision in words or JSON, measured once, and the mistakes people make."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from picture_folders import ran, write_run
+from PIL import Image
+
+from shadowmetric.app.cli.verify import percent
+from shadowmetric.app.data.catalogue import open_dataset
+from shadowmetric.app.serving.model import RunModel
+from shadowmetric.app.serving.verification import calibration
+from shadowmetric.app.serving.verification.calibration import calibrate
+from shadowmetric.app.training.runs.run import Run
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A run that is calibrated, and pictures of digits."""
+    folder = tmp_path_factory.mktemp("verify")
+    write_run(folder / "run")
+    calibrate(Run(folder / "run"), RunModel(folder / "run"))
+    images = open_dataset("digits").test.images
+    for number in range(2):
+        Image.fromarray(np.asarray(images.read(number))[0]).save(folder / f"{number}.png")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(made, tmp_path, monkeypatch):
+    shutil.copytree(made, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+
+
+def run(capsys, *words, code=0):
+    return ran(capsys, "verify", *words, code=code)
+
+
+def test_help_says_what_there_is(capsys):
+    said = run(capsys, "--help").out
+    assert "Usage: shadowmetric verify RUN PICTURE PICTURE [OPTIONS]" in said
+    for option in ("--rate", "--data-root", "--json"):
+        assert option in said
+
+
+def test_a_picture_is_the_same_as_itself(capsys):
+    said = run(capsys, "run", "0.png", "0.png").out
+    assert said.startswith("the same\nThe cosine is 1.000, at least the threshold of ")
+    assert "(--rate 0.01)" in said
+    assert "Measured on 17," in said or "pairs of one class and" in said
+    assert "602 test images of 10 classes of digits." in said
+
+
+def test_a_run_that_may_be_read_only_is_answered_for(capsys, monkeypatch):
+    before = run(capsys, "run", "0.png", "1.png", "--json").out
+    Path("run", "calibration.json").unlink()
+
+    def denied(*_):
+        raise PermissionError(13, "Permission denied", "run/.calibration.json.0123")
+
+    monkeypatch.setattr(calibration, "write_json", denied)
+    said = run(capsys, "run", "0.png", "1.png", "--json")
+    assert said.out == before
+    assert said.err == (
+        "run/calibration.json cannot be written (Permission denied), so the next call measures again.\n"
+    )
+
+
+@pytest.mark.parametrize("file", ["0.png", "run/model.onnx"])
+def test_a_file_in_place_of_a_run_is_named(capsys, file):
+    Path("run", "model.onnx").touch()
+    said = run(capsys, file, "0.png", "1.png", code=2).err
+    assert said == (
+        f"{file} is a file; give the folder of a run, which `shadowmetric train` wrote; the threshold is measured on "
+        "its test images.\n"
+    )
+
+
+def test_words_and_json_say_the_same(capsys):
+    found = json.loads(run(capsys, "run", "0.png", "1.png", "--json", "--rate", "0.05").out)
+    assert found.keys() == {
+        "same",
+        "cosine",
+        "threshold",
+        "false_accept_rate",
+        "true_accept_rate",
+        "confidence",
+        "measured_on",
+    }
+    assert found["same"] is (found["cosine"] >= found["threshold"])
+    assert found["false_accept_rate"] <= 0.05
+    said = run(capsys, "run", "0.png", "1.png", "--rate", "0.05").out
+    assert said.startswith("the same" if found["same"] else "different")
+    assert f"The cosine is {found['cosine']:.3f}" in said
+    assert percent(found["confidence"]) in said
+
+
+def test_the_threshold_is_measured_once(capsys, monkeypatch):
+    def never(*_):
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(calibration, "measure", never)
+    run(capsys, "run", "0.png", "1.png")
+
+
+def test_a_low_rate_asks_for_more(capsys):
+    thresholds = []
+    for rate in ("1", "0.1", "0.001"):
+        thresholds.append(json.loads(run(capsys, "run", "0.png", "1.png", "--json", "--rate", rate).out)["threshold"])
+    assert thresholds == sorted(thresholds)
+    assert thresholds[0] < thresholds[2]
+    assert json.loads(run(capsys, "run", "0.png", "1.png", "--json", "--rate", "1").out)["same"] is True
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "give a run and two pictures: `shadowmetric verify RUN PICTURE PICTURE`."),
+        (["run", "0.png"], "give a run and two pictures: `shadowmetric verify RUN PICTURE PICTURE`."),
+        (["none", "0.png", "1.png"], "none is not there; give the folder of a run"),
+        (["run", "0.png", "none.png"], "none.png is not there."),
+        (["run", "run", "0.png"], "run is a folder; name a picture."),
+        (["run", "0.png", "1.png", "--rate", "0"], "--rate is 0; it is a share"),
+        (["run", "0.png", "1.png", "--rate", "1.5"], "--rate is 1.5; it is a share"),
+        (["run", "0.png", "1.png", "--rate", "nan"], "--rate is nan; it is a share"),
+        (["run", "0.png", "1.png", "--rate", "1e-9"], "the rate of false accepts is 1e-09; "),
+        (["run", "0.png", "1.png", "--rate", "low"], "low"),
+    ],
+)
+def test_mistakes_are_one_sentence(capsys, words, sentence):
+    said = run(capsys, *words, code=2)
+    assert sentence in said.err
+    assert said.err.count("\n") == 1
+    assert said.out == ""
+
+
+def test_a_damaged_calibration_is_one_sentence(capsys, tmp_path):
+    (tmp_path / "here" / "run" / "calibration.json").write_text('{"cosines": [')
+    said = run(capsys, "run", "0.png", "1.png", code=2).err
+    assert "calibration.json cannot be read" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (0.0, "0 %"),
+        (0.00123, "0.12 %"),
+        (0.05, "5 %"),
+        (0.5, "50 %"),
+        (0.985, "98 %"),
+        (0.9951, "99.51 %"),
+        (1.0, "100 %"),
+    ],
+)
+def test_shares_have_the_digits_that_count(share, words):
+    assert percent(share) == words

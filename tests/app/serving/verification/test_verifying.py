@@ -1,0 +1,45 @@
+"""Two pictures, one cosine."""
+
+import numpy as np
+import pytest
+from picture_folders import FakeModel, pixels, write_picture
+
+from shadowmetric.app.serving.verification.verifying import check_rate, cosine_of
+from shadowmetric.errors import BrokenImage, Mistake
+
+
+@pytest.fixture
+def pair(tmp_path):
+    return write_picture(tmp_path / "a.png", 0), write_picture(tmp_path / "b.png", 1)
+
+
+class TooLong(FakeModel):
+    """Rows that rounding makes a little longer than 1."""
+
+    def embed(self, squares):
+        return np.float32(1.000001) * super().embed(squares)
+
+
+def test_a_picture_is_the_same_as_itself_and_no_more(pair):
+    assert cosine_of(FakeModel(), pair[0], pair[0]) == pytest.approx(1, abs=1e-6)
+    assert cosine_of(TooLong(), pair[0], pair[0]) == 1
+
+
+def test_the_cosine_is_that_of_the_two_rows(pair):
+    model = FakeModel()
+    rows = [model.embed(pixels(seed)[None, None])[0] for seed in (0, 1)]
+    found = cosine_of(model, *pair)
+    assert found == pytest.approx(sum(float(a) * float(b) for a, b in zip(*rows, strict=True)), abs=1e-6)
+    assert cosine_of(model, *pair[::-1]) == pytest.approx(found, abs=1e-6)
+
+
+def test_a_missing_picture_is_named(pair, tmp_path):
+    with pytest.raises(BrokenImage, match=r"none\.png is not there\."):
+        cosine_of(FakeModel(), pair[0], tmp_path / "none.png")
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.1, 1.5, float("nan")])
+def test_a_rate_is_a_share(rate):
+    with pytest.raises(Mistake, match="it is a share of pairs"):
+        check_rate(rate)
+    check_rate(1.0)

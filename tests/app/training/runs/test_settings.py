@@ -1,0 +1,112 @@
+"""Settings: what is refused by which name, what the recipes fill in, and that a file gives them back."""
+
+import re
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from shadowmetric.app.training.runs.recipes import FROM_SCRATCH, PAPER, PRETRAINED, Recipe
+from shadowmetric.app.training.runs.settings import (
+    TrainSettings,
+    as_plain,
+    check_settings,
+    chosen_recipe,
+    from_plain,
+    resolved,
+    with_recipe,
+)
+from shadowmetric.errors import Mistake
+
+SAID = Path(sys.modules[TrainSettings.__module__].__file__).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "name", ["epochs", "batch", "per_class", "optimizer", "rate", "weight_decay", "warmup", "augment", "patience"]
+)
+def test_the_help_says_the_defaults_of_the_recipes(name):
+    words = re.search(rf'^    {name}: [^\n]*\n    """(.*?)"""', SAID, re.MULTILINE | re.DOTALL)[1]
+    scratch, pretrained = re.search(
+        r"Default: ([\w.]+?)(?:; ([\w.]+?) from pretrained weights)?\.$", " ".join(words.split())
+    ).groups()
+    for said, recipe in ((scratch, FROM_SCRATCH), (pretrained or scratch, PRETRAINED)):
+        wanted = getattr(recipe, name)
+        assert type(wanted)(said) == wanted
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"loss": "tripple"}, "--loss is 'tripple'; choose one of shadow, triplet"),
+        ({"recipe": "best"}, "--recipe is 'best'; choose one of default, paper"),
+        ({"select_on": "train"}, "--select-on is 'train'"),
+        ({"epochs": 0}, "--epochs is 0; it must be 1 or more"),
+        ({"per_class": 1}, "--per-class is 1; it must be 2 or more"),
+        ({"rate": 0.0}, "--rate is 0.0; it must be a number above 0"),
+        ({"margin": float("nan")}, "--margin is nan"),
+        ({"validation": 1.0}, "--validation is 1.0; it must be a share"),
+        ({"seed": -1}, "--seed is -1"),
+        ({"size": 4}, "--size is 4; it must be 8 or more"),
+        ({"size": 1_000_000}, "--size is 1000000; it must be 4096 or less"),
+        ({"size": 64, "resize": 32}, "--resize is 32; it must be at least --size, 64"),
+        ({"channels": 2}, "--channels is 2"),
+    ],
+)
+def test_what_is_refused(settings, sentence):
+    with pytest.raises(Mistake, match=sentence):
+        check_settings(TrainSettings(**settings))
+
+
+def test_the_paper_s_recipe_is_the_paper_s():
+    settings = resolved(TrainSettings(recipe="paper", weights="pretrained"), size=224, resize=256, channels=3)
+    assert (settings.batch, settings.per_class, settings.dim) == (32, 5, 64)
+    assert resolved(TrainSettings(recipe="paper"), size=224, resize=256, channels=3) == settings
+    assert (settings.backbone, settings.weights) == ("googlenet", "pretrained")
+    assert (settings.optimizer, settings.rate, settings.head_rate, settings.weight_decay) == ("adam", 1e-4, 1e-4, 1e-4)
+    assert (settings.miner, settings.margin, settings.warmup, settings.augment) == ("semi_hard", 0.2, 0.0, "none")
+    assert chosen_recipe(settings) == PAPER
+
+
+@pytest.mark.parametrize(("weights", "recipe"), [(None, FROM_SCRATCH), ("pretrained", PRETRAINED)])
+def test_nothing_that_a_recipe_decides_is_left_open(weights, recipe):
+    settings = resolved(TrainSettings(weights=weights), size=28, resize=28, channels=1)
+    assert chosen_recipe(settings) == recipe
+    assert (settings.backbone, settings.size, settings.resize) == ("small_cnn", 28, 28)
+    assert resolved(TrainSettings(), size=96, resize=96, channels=3).backbone == "resnet18"
+
+
+def test_paths_hold_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SHADOWMETRIC_DATA", raising=False)
+    settings = with_recipe(TrainSettings(data="folder:photos", weights="w.safetensors"))
+    assert settings.data == f"folder:{tmp_path / 'photos'}"
+    assert settings.weights == str(tmp_path / "w.safetensors")
+    assert settings.data_root == tmp_path / "data"
+    assert with_recipe(TrainSettings(weights="none")).weights == "none"
+
+
+def test_what_the_user_says_wins():
+    settings = resolved(
+        TrainSettings(batch=48, augment="crop", backbone="vgg16", rate=3e-4), size=28, resize=28, channels=1
+    )
+    assert (settings.batch, settings.augment, settings.backbone, settings.rate) == (48, "crop", "vgg16", 3e-4)
+    ratio = FROM_SCRATCH.head_rate / FROM_SCRATCH.rate
+    assert settings.head_rate == pytest.approx(3e-4 * ratio)  # the head follows the rate that was named
+    assert resolved(TrainSettings(rate=3e-4, head_rate=1.0), size=28, resize=28, channels=1).head_rate == 1.0
+
+
+def test_a_file_gives_the_settings_back():
+    settings = resolved(
+        TrainSettings(data_root=Path("/some") / "where", track="tensorboard"), size=28, resize=28, channels=1
+    )
+    assert from_plain(yaml.safe_load(yaml.safe_dump(as_plain(settings))), Path("settings.yaml")) == settings
+    with pytest.raises(Mistake, match=r"settings\.yaml has the setting 'epoch', which there is not"):
+        from_plain({"epoch": 3}, Path("settings.yaml"))
+
+
+def test_every_field_of_a_recipe_is_a_setting_that_can_be_left_open():
+    for field in fields(Recipe):
+        assert getattr(TrainSettings(), field.name) is None
+    assert replace(TrainSettings(), epochs=3).epochs == 3

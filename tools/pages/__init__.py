@@ -1,0 +1,1 @@
+"""Tables and images of the documentation, made from records."""

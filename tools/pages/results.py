@@ -1,0 +1,195 @@
+"""From records to the pages that quote it: docs/claims.md, tables between marks of other pages, pictures.
+
+    make results        (python -m tools.pages.results)
+
+They are made from the records alone. A test fails if a page differs from what its records make.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+from paper.beside import TITLES, difference, measured, said_difference
+from paper.catalogue import STUDIES
+from paper.claims.claims import CLAIMS
+from paper.claims.judges import FAILS, HOLDS, ONLY_IF, UNTESTABLE, Verdict
+from paper.quoted import quoted
+from paper.record import Record, read_record
+from paper.studies.differences import WAYS
+from shadowmetric.app.report.tables import Table, as_markdown, plain
+from shadowmetric.runtime.files import read_rows, write_text
+from tools.pages import sizes_picture
+from tools.pages.guide import guide_tables, margins_table
+from tools.pages.measured_tables import measured_tables
+from tools.pages.record_files import STUDIES as STUDIES_HERE
+from tools.pages.record_files import record_file
+
+SCALE = "small"
+MARKS = "<!-- made by `make results`: begin {0} -->", "<!-- made by `make results`: end {0} -->"
+HEADLINES = (  # study, bed, figure, what it is called
+    ("standard", "cifar10", "recall_at_1", "Recall@1"),
+    ("standard", "fashion_mnist", "recall_at_1", "Recall@1"),
+    ("standard", "mnist", "accuracy", "accuracy"),
+    ("standard", "cifar100", "accuracy", "accuracy"),
+    ("standard", "tiny_imagenet", "accuracy", "accuracy"),
+    ("fine-grained", "cub200", "recall_at_1", "Recall@1"),
+    ("medical", "ham10000", "macro_f1", "macro-F1"),
+    ("medical", "odir5k", "macro_f1", "macro-F1"),
+)
+OPENING = f"""\
+# The paper, claim by claim
+
+Made by `make results` from the records in [`{STUDIES_HERE}/`](../{STUDIES_HERE}): every run with its figures and \
+journal, the command, the commit and the machine. What the paper states is *quoted*, what we did is *measured*, at \
+scale {SCALE}: fewer images, smaller pictures, shorter trainings, as each caption says. Such trainings cannot confirm \
+or refute a score of the paper. They can show whether one loss differs from another when all else is equal, and that \
+is what the claims are about. `--scale paper` is the literal protocol; nobody here has run it.
+
+One thing needs no training. On unit rows, which the paper prescribes, Shadow at margin m is half the squared Triplet \
+at margin 2m, and under semi-hard mining both hinges are always active: the gradients differ by the factor 2, which \
+Adam ignores but for its weight decay. So every table has the control *Triplet, margin 2m, same triplets*; under \
+semi-hard mining it trains like Triplet itself, mostly to the last bit.
+
+Differences are Shadow's less the other's, seed by seed, with the 95 % interval of Student's t over seeds. Three seeds \
+make wide intervals, and intervals are not corrected for their number. A gain *holds* if its interval lies above 0 and \
+reaches what the paper states; it *does not hold* if the interval ends below that and does not lie above 0. An \
+interval that holds both 0 and the stated gain decides nothing, and neither does a training that is not above the \
+untrained embedder: both are *not testable here*.
+"""
+
+
+def records_of(folder: Path) -> dict[str, Record]:
+    """Return every record of a folder by its name."""
+    return {path.stem: read_record(path) for path in sorted(folder.glob("*.json"))}
+
+
+def claims_page(records: dict[str, Record]) -> str:
+    """Return docs/claims.md."""
+    verdicts = [claim.judge(records) for claim in CLAIMS]
+    lines = [OPENING, summary(verdicts), "", "| | the paper says | where | verdict | evidence | command |"]
+    lines += ["|---|---|---|---|---|---|"]
+    for number, (claim, verdict) in enumerate(zip(CLAIMS, verdicts, strict=True), start=1):
+        cells = (claim.words, claim.where, f"**{verdict.verdict}**", verdict.evidence, verdict.command)
+        lines.append(f"| {number} | {' | '.join(map(plain, cells))} |")
+    lines.append("")
+    for study in STUDIES.values():
+        found = {name: records[name] for name in study.record_names() if name in records}
+        tables = [table for table in study.tables(found) if table.rows] if found else []
+        if tables:
+            lines.append(f"\n## {study.title}\n")
+            if study.picture is not None and study.name in records:
+                lines.append(f"![{study.title}](pictures/{study.name}.svg)\n")
+            lines += [f"### {table.title}\n\n{as_markdown(table)}" for table in tables]
+    return "\n".join(lines)
+
+
+def summary(verdicts: list[Verdict]) -> str:
+    """Return how many claims hold, in a sentence."""
+    kinds = Counter(
+        next(kind for kind in (ONLY_IF, HOLDS, FAILS, UNTESTABLE) if one.verdict.startswith(kind)) for one in verdicts
+    )
+    return (
+        f"Of {len(verdicts)} claims {kinds[HOLDS]} hold, {kinds[ONLY_IF]} hold under a condition, {kinds[FAILS]} do "
+        f"not hold, and {kinds[UNTESTABLE]} cannot be tested here."
+    )
+
+
+def headline_table(records: dict[str, Record]) -> Table:
+    """Return the README's table: a row a dataset."""
+    rows = []
+    for study, bed, figure, words in HEADLINES:
+        if bed not in records:
+            continue
+        record = records[bed]
+        paper = [quoted(study, bed, loss, figure) for loss in ("shadow", "triplet")]
+        rows.append(
+            (
+                f"{TITLES[bed]}, {words}",
+                " / ".join(one[0].words if one else "–" for one in paper),
+                measured(record, "shadow", figure),
+                measured(record, "triplet", figure),
+                measured(record, "triplet_control", figure),
+                measured(record, "untrained", figure),
+                measured(record, "raw_pixels", figure),
+                said_difference(difference(record, figure), figure),
+            )
+        )
+    headings = ("per cent", "paper: Shadow / Triplet", "Shadow", "Triplet", "control", "untrained", "raw pixels")
+    headings = (*headings, "Shadow − Triplet (95 %)")
+    return Table("", "", headings, tuple(rows), ("",) * len(rows))
+
+
+def short_ways_table(records: dict[str, Record]) -> Table:
+    """Return where Shadow can differ from Triplet, and by how much it does."""
+    rows = []
+    for words, bed in WAYS.items():
+        if bed.name in records:
+            record = records[bed.name]
+            found = (difference(record, "recall_at_1", "shadow", other) for other in ("triplet", "double_shadow"))
+            seeds = str(len(record.values("shadow", "recall_at_1")))
+            scores = (measured(record, name, "recall_at_1") for name in ("shadow", "raw_pixels"))
+            rows.append((words, seeds, *scores, *(said_difference(one, "recall_at_1") for one in found)))
+    headings = ("Fashion-MNIST, Recall@1", "seeds", "Shadow, %", "raw pixels, %", "Shadow − Triplet, points (95 %)")
+    headings = (*headings, "Shadow − twice Shadow, points (95 %)")
+    return Table("", "", headings, tuple(rows), ("",) * len(rows))
+
+
+def with_tables(page: str, name: str, *tables: Table) -> str:
+    """Return a page with tables between the marks of a name, each below its title if it has one."""
+    return with_text(
+        page,
+        name,
+        "\n".join(f"### {one.title}\n\n{as_markdown(one)}" if one.title else as_markdown(one) for one in tables),
+    )
+
+
+def with_text(page: str, name: str, text: str) -> str:
+    """Return a page with a text between the marks of a name."""
+    begin, end = (mark.format(name) for mark in MARKS)
+    before, found, rest = page.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"the page has no marks {begin} and {end}.")
+    return f"{before}{begin}\n{text}{end}{after}"
+
+
+def printed_texts(root: Path) -> dict[str, str]:
+    """Return what `python -m benchmarks scale` printed, by the marks of docs/scale.md."""
+    measured, paper = (
+        record_file(root, name).read_text(encoding="utf-8").rstrip() for name in ("scale.txt", "scale-paper.txt")
+    )
+    computed, heading, ranks = paper.partition("\n\nRanks from which")
+    found = {"measured": measured, "computed": computed, "overtakes": (heading + ranks).strip()}
+    return {mark: f"```text\n{text}\n```\n" for mark, text in found.items()}
+
+
+def pages(root: Path) -> dict[Path, str]:
+    """Return each page and picture with what it should hold."""
+    records = records_of(root / STUDIES_HERE)
+    drawn = {
+        f"docs/pictures/{study.name}.svg": study.picture(records[study.name].found)
+        for study in STUDIES.values()
+        if study.picture is not None and study.name in records
+    }
+    drawn["docs/pictures/sizes.svg"] = sizes_picture.picture(read_rows(record_file(root, "bench-sizes.csv")))
+    tables: dict[str, dict[str, list[Table]]] = {
+        "README.md": {"paper": [headline_table(records), short_ways_table(records)]},
+        "docs/choosing.md": {"guide": guide_tables(root, records)},
+        "docs/margins.md": {"margins": [margins_table(records)]},
+    }
+    for page, by_mark in measured_tables(root).items():
+        tables.setdefault(page, {}).update({name: [table] for name, table in by_mark.items()})
+    made = {}
+    for page, by_mark in tables.items():
+        made[page] = (root / page).read_text(encoding="utf-8")
+        for name, some in by_mark.items():
+            made[page] = with_tables(made[page], name, *some)
+    made["docs/scale.md"] = (root / "docs/scale.md").read_text(encoding="utf-8")
+    for name, text in printed_texts(root).items():
+        made["docs/scale.md"] = with_text(made["docs/scale.md"], name, text)
+    return {root / page: text for page, text in ({"docs/claims.md": claims_page(records)} | made | drawn).items()}
+
+
+if __name__ == "__main__":
+    for path, text in pages(Path.cwd()).items():
+        write_text(path, text)
+        print(f"{path.name} written")
