@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from shadowmetric.experiments.beside import NONE, WORDS, caption, difference, measured, said_difference
+from shadowmetric.experiments.beside import NONE, OLD_BASE, WORDS, caption, difference, measured, said_difference
 from shadowmetric.experiments.differences import WAYS
 from shadowmetric.experiments.records import Record
 from shadowmetric.experiments.tables import Table
@@ -87,10 +87,10 @@ def losses_table(known: Sequence[dict[str, str]], new: Sequence[dict[str, str]])
     )
     headings = ("per cent", "Recall@1", "MAP@R", "accuracy", "Recall@1, new classes", "MAP@R, new classes")
     words = (
-        "*measured*: `shadowmetric compare --data fashion_mnist --epochs 2` and, five classes for training and the "
-        "other five for the test, `--split classes --epochs 4`; small_cnn, three seeds. Rows: "
+        "*measured*: `shadowmetric compare --data fashion_mnist --mining-unit squared --epochs 2` and, five classes "
+        "for training and the other five for the test, `--split classes --epochs 4`; small_cnn, three seeds. Rows: "
         "[fashion-mnist.csv](../results/fashion-mnist.csv), "
-        "[fashion-mnist-classes.csv](../results/fashion-mnist-classes.csv)."
+        f"[fashion-mnist-classes.csv](../results/fashion-mnist-classes.csv). {OLD_BASE}"
     )
     return Table("Losses", words, headings, rows, tuple(names.values()))
 
