@@ -234,7 +234,7 @@ def test_shapes_alone_count_as_values_do_and_take_no_memory():
 
 
 def test_the_losses_count_the_same_whatever_the_values():
-    loss, labels = sm.MultiSimilarityLoss(base=0.5), torch.arange(30) // 5
+    loss, labels = sm.MultiSimilarityLoss(), torch.arange(30) // 5
     step, _ = split_weights(loss)
     first, second = (count_step(step, scale * rows(), labels) for scale in (1.0, 5.0))
     assert (first.kernels, first.waits) == (second.kernels, second.waits)
