@@ -9,7 +9,7 @@ from batches import plain_batch
 from every_loss import CLASSES, LOSSES
 
 import shadowmetric as sm
-from shadowmetric.mining import given
+from shadowmetric.mining import checked_batch
 
 UNIT = [name for name in LOSSES if "/free" not in name and name != "n_pair/l2"]
 
@@ -100,7 +100,7 @@ def test_a_zero_row_has_no_gradient(name, dtype):
 
 
 def test_zero_rows_are_counted_and_said_once(monkeypatch):
-    monkeypatch.setattr(given, "_SAID", set())
+    monkeypatch.setattr(checked_batch, "_SAID", set())
     embeddings, labels = plain_batch(dtype=torch.float32)
     embeddings[[3, 7]] = 0
     with pytest.warns(RuntimeWarning, match="2 of 30 rows of embeddings are zero"):

@@ -77,7 +77,7 @@ class LiftedStructureLoss(RowLoss):
         self, batch: Batch, crowd: Tensor, of_anchor: Tensor, positive: Tensor, real: Tensor | None, apart: Tensor
     ) -> Sums:
         """Return the sums of pairs from L of all rows, L of each pair's anchor, its positive and its distance."""
-        others = crowd if batch.given.references is None else self._stream(batch.of_references())
+        others = crowd if batch.checked.references is None else self._stream(batch.of_references())
         both = torch.logaddexp(of_anchor, others.view(-1)[positive])
         return mean_of_real(torch.relu(both + apart).square() / 2, real)
 
