@@ -40,6 +40,7 @@ def serve(
     max_pixels: int = 40_000_000,
     at_once: Annotated[int | None, Parameter(show_default=False)] = None,
     waiting: int = 16,
+    connections: int = 1000,
     name: Annotated[tuple[str, ...], Parameter(show_default=False, negative="")] = (),
     open_page: Annotated[bool, Parameter(name="--open", negative="")] = False,
 ) -> None:
@@ -68,6 +69,9 @@ def serve(
         Requests that are decoded, embedded and searched at once. Default: the cores.
     waiting
         Requests that wait for their turn; more are refused with 503.
+    connections
+        Open connections at most, and fewer if this process may not open so many files. At the limit the one that has
+        been silent longest makes room.
     name
         A name by which a proxy in front is called, such as pics.example.com; give it again for another.
     open_page
@@ -81,7 +85,7 @@ def serve(
     from shadowmetric.app.serving.server.settings import ServeSettings, cores
 
     working = cores() if at_once is None else at_once
-    settings = ServeSettings(host, port, max_upload_mb, max_pixels, working, waiting, names=name)
+    settings = ServeSettings(host, port, max_upload_mb, max_pixels, working, waiting, connections, names=name)
     run(index, model, pictures, settings, open_page)
 
 

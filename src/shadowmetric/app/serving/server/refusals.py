@@ -20,6 +20,7 @@ WORDS = {
     503: "Too many requests are waiting, or the server is stopping; try again after the seconds in Retry-After.",
 }
 RETRY = {"Retry-After": "1"}
+CLOSE = {"Connection": "close"}
 LONGEST_ECHO = 60
 
 
@@ -33,7 +34,7 @@ class Refused(Exception):
 
 def stopping() -> Refused:
     """Return the refusal of whoever comes, or still waits, when the server has been told to stop."""
-    return Refused(503, "The server is stopping; try again in a second.", RETRY | {"Connection": "close"})
+    return Refused(503, "The server is stopping; try again in a second.", RETRY | CLOSE)
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -75,7 +76,7 @@ async def on_http(_: Request, wrong: Exception) -> JSONResponse:
 
 async def on_gone(_: Request, __: Exception) -> JSONResponse:
     """Answer somebody who went away during an upload; nobody reads it."""
-    return problem(408, "the upload broke off.", {"Connection": "close"})
+    return problem(408, "the upload broke off.", CLOSE)
 
 
 def install(app: FastAPI) -> None:
