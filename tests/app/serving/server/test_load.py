@@ -160,7 +160,7 @@ def test_an_upload_above_the_least_rate_may_take_many_idle_times(made, small_ind
         while time.monotonic() - begun < 2 * settings.idle_seconds:
             opened.sendall(b"x")
             count += 1
-            until(lambda: app.state.service.uploads.held == count)
+            until(lambda count=count: app.state.service.uploads.held == count)
         opened.sendall(bytes(1_000_000 - count))
         assert opened.recv(4096).startswith(b"HTTP/1.1 422")
 

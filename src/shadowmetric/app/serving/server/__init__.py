@@ -6,7 +6,8 @@
     connections how many there may be, and how long each may keep silent
     seldom_log  a line that repeats itself is written once a minute
     app         the application: `make_app`
-    guard       what every request passes: hosts, origins, headers, counts
+    guard       what every request passes: hosts, token, origins, headers, counts
+    access      the token: where it comes from, and whether a request has it
     line        a few requests at work, some waiting, the others refused
     uploads     bodies in memory, within limits; the picture in each
     searched    a gallery with the model that made its rows; `watched` replaces both when the index file is

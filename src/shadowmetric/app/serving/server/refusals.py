@@ -12,6 +12,8 @@ from starlette.requests import ClientDisconnect
 from shadowmetric.app.serving.server.answers import Problem, shown
 
 WORDS = {
+    400: "The request says twice where its body ends.",
+    401: "The server has a token, and the request has not.",
     403: "A foreign page asked, or a name that is not this server's.",
     404: "There is no such picture or class.",
     408: "The upload did not arrive in time.",
@@ -38,8 +40,8 @@ def stopping() -> Refused:
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return what OpenAPI says of statuses that a route may answer with; 403 every route may."""
-    return {status: {"model": Problem, "description": WORDS[status]} for status in sorted({403, *statuses})}
+    """Return what OpenAPI says of statuses that a route may answer with; some every route may."""
+    return {status: {"model": Problem, "description": WORDS[status]} for status in sorted({400, 401, 403, *statuses})}
 
 
 def problem(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> JSONResponse:

@@ -35,6 +35,8 @@ class ServeSettings:
     least_rate: int = 1000  # bytes a second
     bound: str = ""  # the address that is listened at, once it is: a name may lead anywhere
     names: tuple[str, ...] = ()  # by which a proxy in front is called, with a port if it is not the usual one
+    token: str = field(default="", repr=False)  # without which nothing but /health is answered
+    no_token: bool = False  # others may ask without one
 
     def __post_init__(self):
         for name, least in (
@@ -70,6 +72,14 @@ class ServeSettings:
         except ValueError:
             return self.host.lower() == "localhost"
         return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+    def require_token(self) -> None:
+        """Refuse to listen for others without a token, unless that was asked for."""
+        if not (self.loopback or self.token or self.no_token):
+            raise Mistake(
+                f"everybody who reaches {self.host} could search and see the images; give --token-file FILE or "
+                "$SHADOWMETRIC_TOKEN, or say --no-token."
+            )
 
     @property
     def host_names(self) -> tuple[str, ...]:
