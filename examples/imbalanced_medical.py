@@ -41,6 +41,7 @@ from shadowmetric.errors import Mistake
 LESIONS = (100, 100, 30, 30, 10, 10, 10, 6, 6, 6)  # of each digit
 TIMES = 3  # that a lesion is photographed
 BATCH, PER_CLASS = 32, 4
+WINDOW = sm.SemiHardMiner(0.2)  # the paper's: in squared distance
 
 
 class Pictures(NamedTuple):
@@ -103,7 +104,7 @@ def trained(images: Tensor, labels: np.ndarray, *, pk: bool, epochs: int, seed: 
     """Train on batches of either kind; return the embedder, and the share of batches that a rare class learns from."""
     embedder = build_embedder("small_cnn", channels=images.shape[1], size=images.shape[-1], seed=seed).train()
     embedder.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue] # four times as fast on a CPU
-    optimiser, loss = torch.optim.AdamW(embedder.parameters(), lr=2e-3), sm.ShadowLoss(margin=0.2)
+    optimiser, loss = torch.optim.AdamW(embedder.parameters(), lr=2e-3), sm.ShadowLoss(0.2, miner=WINDOW)
     rarest = np.argmin(np.bincount(labels) + len(labels) * (np.bincount(labels) == 0))
     with_pair, count = 0, 0
     for numbers in batches(labels, pk, epochs, seed):

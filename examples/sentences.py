@@ -236,15 +236,14 @@ def trained(
     return model.eval()
 
 
+WINDOW = sm.SemiHardMiner(0.2)  # the paper's: in squared distance
 IN_THREES = "Shadow, margin 0.2, three columns"
 LOSSES: dict[str, Callable[[SentenceTransformer], torch.nn.Module]] = {
-    "Shadow, margin 0.2": lambda model: SentenceLoss(model, sm.ShadowLoss(0.2)),
-    "control: Triplet, 0.4, same miner": lambda model: SentenceLoss(
-        model, sm.TripletLoss(0.4, miner=sm.SemiHardMiner(0.2))
-    ),
+    "Shadow, margin 0.2": lambda model: SentenceLoss(model, sm.ShadowLoss(0.2, miner=WINDOW)),
+    "control: Triplet, 0.4, same miner": lambda model: SentenceLoss(model, sm.TripletLoss(0.4, miner=WINDOW)),
     "BatchSemiHardTripletLoss, margin 5": BatchSemiHardTripletLoss,
     "BatchSemiHardTripletLoss, margin 0.2": lambda model: BatchSemiHardTripletLoss(model, margin=0.2),
-    IN_THREES: lambda model: SentenceLoss(model, sm.ShadowLoss(0.2)),
+    IN_THREES: lambda model: SentenceLoss(model, sm.ShadowLoss(0.2, miner=WINDOW)),
 }
 
 
@@ -254,7 +253,7 @@ def memory_rows(batch: int = 256, micro_batch: int = 32) -> list[dict[str, Any]]
     sentences, labels = letters(TRAINING_WISHES, TRAINING_THINGS * 2)
     for count, size in ((micro_batch, None), (batch, None), (batch, micro_batch)):
         model.zero_grad()
-        loss = SentenceLoss(model, sm.ShadowLoss(0.2), size)
+        loss = SentenceLoss(model, sm.ShadowLoss(0.2, miner=WINDOW), size)
         features, of = model.preprocess(sentences[-count:]), torch.tensor(labels[-count:])
         added = peak_extra_bytes(partial(_step, loss, features, of)) or 0
         print(f"{count} sentences, {f'{size} at a time' if size else 'at once'}: {added / 1e6:.0f} MB")

@@ -115,18 +115,21 @@ def in_transformers(embedder: nn.Module, steps: int, seed: int, loss: nn.Module)
         trainer.train()
 
 
+WINDOW = sm.SemiHardMiner(0.2)  # the paper's: in squared distance
 WAYS: dict[tuple[str, str], Callable[[nn.Module, int, int], None]] = {
-    ("a plain loop", "Shadow"): lambda *given: plain_loop(*given, sm.ShadowLoss(0.2)),
+    ("a plain loop", "Shadow"): lambda *given: plain_loop(*given, sm.ShadowLoss(0.2, miner=WINDOW)),
     ("pytorch-metric-learning", PEER): lambda *given: in_pml(
         *given, losses.TripletMarginLoss(0.2), miners.TripletMarginMiner(0.2, "semihard")
     ),
-    ("pytorch-metric-learning", "Shadow"): lambda *given: in_pml(*given, InPML(sm.ShadowLoss(0.2))),
+    ("pytorch-metric-learning", "Shadow"): lambda *given: in_pml(*given, InPML(sm.ShadowLoss(0.2, miner=WINDOW))),
     ("pytorch-metric-learning", "TripletMarginLoss(0.2), our miner"): lambda *given: in_pml(
-        *given, losses.TripletMarginLoss(0.2), sm.SemiHardMiner(0.2)
+        *given, losses.TripletMarginLoss(0.2), WINDOW
     ),
-    ("Lightning", "Shadow, 16 at a time"): lambda *given: in_lightning(*given, sm.ShadowLoss(0.2)),
+    ("Lightning", "Shadow, 16 at a time"): lambda *given: in_lightning(*given, sm.ShadowLoss(0.2, miner=WINDOW)),
     ("Lightning", "TripletMarginLoss(0.2)"): lambda *given: in_lightning(*given, losses.TripletMarginLoss(0.2)),
-    ("Hugging Face Trainer", "Shadow, 16 at a time"): lambda *given: in_transformers(*given, sm.ShadowLoss(0.2)),
+    ("Hugging Face Trainer", "Shadow, 16 at a time"): lambda *given: in_transformers(
+        *given, sm.ShadowLoss(0.2, miner=WINDOW)
+    ),
     ("Hugging Face Trainer", "TripletMarginLoss(0.2)"): lambda *given: in_transformers(
         *given, losses.TripletMarginLoss(0.2)
     ),

@@ -31,9 +31,9 @@ twenty thirty forty fifty sixty seventy eighty ninety
 NUMBERS, HELD_OUT, LONGEST, DIM = 100, 20, 13, 64  # "seventy-three" has 13 letters
 PER_NUMBER, MICRO_BATCH = 4, 80  # pictures of a number in a batch; pictures that are embedded at once
 LOSSES = {
-    "shadow": lambda: sm.ShadowLoss(0.2),
+    "shadow": lambda: sm.ShadowLoss(0.2, miner=sm.SemiHardMiner(0.2)),
     "triplet": lambda: sm.TripletLoss(0.4),
-    "multi_similarity": lambda: sm.MultiSimilarityLoss(base=0.5),
+    "multi_similarity": lambda: sm.MultiSimilarityLoss(),
 }
 
 

@@ -53,6 +53,12 @@ DIGITS = {"silhouette": 3, "convergence_epoch": 1, "mean_variance": 4, "anchor_g
 NONE = "–"
 
 
+OLD_BASE = (
+    "Multi-Similarity was trained at base 1.0, which its paper prints and at which its negatives hardly count; the "
+    "default is now 0.5, as in its authors' code."
+)
+
+
 def difference(record: Record, figure: str, first: str = "shadow", second: str = "triplet") -> Difference | None:
     """Return first less second over the seeds that both have."""
     mine, theirs = record.values(first, figure), record.values(second, figure)
@@ -95,7 +101,14 @@ def caption(record: Record) -> str:
     where = f"*measured* at scale {facts['scale']}, {seeds} seed{'s' if seeds != 1 else ''}, mean ± spread"
     origin = facts.get("origin", {})
     made = f"`{facts['command']}`, commit {origin.get('commit', 'unknown')}, {origin.get('machine', 'unknown machine')}"
-    return " ".join(part for part in (f"{where}: {made}.", facts.get("reduced", ""), *facts.get("notes", [])) if part)
+    parts = f"{where}: {made}.", facts.get("reduced", ""), *facts.get("notes", []), base_note(record)
+    return " ".join(part for part in parts if part)
+
+
+def base_note(record: Record) -> str:
+    """Say that Multi-Similarity had another base in a record; its default is 0.5 since settings name mining_unit."""
+    old = "multi_similarity" in record.losses() and "mining_unit" not in record.facts["settings"]
+    return OLD_BASE if old else ""
 
 
 def beside_paper(

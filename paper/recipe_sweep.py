@@ -32,6 +32,7 @@ SCRATCH_MIDDLE = Recipe(
     freeze_batch_norm=False,
     augment="none",
     patience=0,
+    mining_unit="squared",
 )
 PRETRAINED_MIDDLE = replace(
     SCRATCH_MIDDLE, rate=1e-4, head_rate=1e-3, warmup=0.1, freeze_batch_norm=True, augment="crop"

@@ -14,6 +14,9 @@ MINERS = {
     "fallback": sm.SemiHardMiner(0.1, fallback="farthest", unit="distance"),
     "nearest_positive": sm.SemiHardMiner(0.5, positives="nearest"),
     "free": sm.HardMiner(normalize=False),
+    "gaps": sm.SemiHardMiner(0.5, unit="gap", normalize=False),
+    "gap_window": sm.SemiHardMiner(0.5, "all", unit="gap", normalize=False),
+    "angle": sm.SemiHardMiner(0.3, unit="angle"),
 }
 MINED = {
     f"shadow/{name}": lambda miner=miner, **s: sm.ShadowLoss(0.5, miner=miner, slots=SLOTS, **s)

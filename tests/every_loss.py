@@ -29,9 +29,14 @@ LOSSES: dict[str, Callable[[int], nn.Module]] = {
 } | {
     "shadow/sum": lambda dim: sm.ShadowLoss(miner="hard", reduction="sum"),
     "shadow/mean_nonzero": lambda dim: sm.ShadowLoss(miner="hard", reduction="mean_nonzero"),
-    "shadow/free": lambda dim: sm.ShadowLoss(miner=sm.HardMiner(normalize=False), normalize=False),
+    "shadow/free": lambda dim: sm.ShadowLoss(miner="hard", normalize=False),
+    "shadow/free_semi_hard": lambda dim: sm.ShadowLoss(normalize=False),
+    "shadow/free_window": lambda dim: sm.ShadowLoss(
+        miner=sm.SemiHardMiner(0.2, "all", unit="gap", normalize=False), normalize=False
+    ),
+    "triplet/free": lambda dim: sm.TripletLoss(normalize=False),
     "angular": lambda dim: sm.AngularLoss(),
-    "multi_similarity": lambda dim: sm.MultiSimilarityLoss(base=0.5),
+    "multi_similarity": lambda dim: sm.MultiSimilarityLoss(),
     "contrastive": lambda dim: sm.ContrastiveLoss(),
     "contrastive/sum": lambda dim: sm.ContrastiveLoss(squared=False, reduction="sum"),
     "lifted_structure": lambda dim: sm.LiftedStructureLoss(),

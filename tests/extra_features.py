@@ -1,6 +1,6 @@
 """What each extra is for, in miniature. Run by the interpreter of an environment that has the extra and no other.
 
-    python extra_features.py ENVIRONMENT base FOLDER      trains, evaluates, indexes, searches, verifies in FOLDER
+    python extra_features.py ENVIRONMENT app FOLDER       trains, evaluates, indexes, searches, verifies in FOLDER
     python extra_features.py ENVIRONMENT EXTRA FOLDER     does what EXTRA is for, with the run and index of FOLDER
     python extra_features.py ENVIRONMENT look FOLDER      prints what does not import and what is refused (see `look`)
 
@@ -43,8 +43,8 @@ def call(*words: object) -> str:
     return printed.getvalue()
 
 
-def base() -> None:
-    """The commands that need no extra."""
+def app() -> None:
+    """The commands that need no other extra."""
     from exported_runs import write_digits
 
     call("train", "--data", "digits", *QUICK, "--out", "run")
@@ -53,6 +53,21 @@ def base() -> None:
     call("index", "run", "pictures")
     assert "0.png" in call("search", "pictures.shadowmx", one, "--json")
     assert '"cosine"' in call("verify", "run", one, one, "--json")
+
+
+def datasets() -> None:
+    """Tables that are no text."""
+    from openpyxl import Workbook
+    from scipy.io import savemat
+
+    from shadowmetric.app.data.datasets import cars196, odir5k
+
+    savemat("labels.mat", {"labels": [1, 2, 3]})
+    assert cars196._variable(Path("labels.mat"), "labels").tolist() == [1, 2, 3]
+    book = Workbook()
+    book.worksheets[0].append(["image", "class"])
+    book.save("table.xlsx")
+    assert odir5k._table(Path("table.xlsx")) == [("image", "class")]
 
 
 def report() -> None:
@@ -193,8 +208,18 @@ def learns(fit) -> None:
 
 
 def peers() -> None:
-    call("bench", "--batch", 30, "--dim", 8, "--repeats", 1, "--out", "bench.csv")
-    call("bench", "evaluation", "--rows", 200, "--dim", 8, "--classes", 10, "--out", "evaluation.csv")
+    """The other columns of the benchmarks, which are those of the clone."""
+    clone = str(Path(__file__).resolve().parent.parent)
+    sys.path.insert(0, clone)
+    os.environ["PYTHONPATH"] = clone
+    from benchmarks import command
+
+    def measure(*words: object) -> None:
+        with contextlib.suppress(SystemExit):
+            command.main([str(word) for word in words])
+
+    measure("losses", "--batch", 30, "--dim", 8, "--repeats", 1, "--out", "bench.csv")
+    measure("evaluation", "--rows", 200, "--dim", 8, "--classes", 10, "--out", "evaluation.csv")
     for table in ("bench.csv", "evaluation.csv"):
         assert "not installed" not in Path(table).read_text()
 

@@ -61,7 +61,7 @@ class Foreign(nn.Module):
 EVERY = LOSSES | {
     "foreign": lambda dim: Foreign(),
     "memory/shadow": lambda dim: sm.CrossBatchMemory(sm.ShadowLoss(miner="hard"), 30),
-    "memory/multi_similarity": lambda dim: sm.CrossBatchMemory(sm.MultiSimilarityLoss(base=0.5), 30),
+    "memory/multi_similarity": lambda dim: sm.CrossBatchMemory(sm.MultiSimilarityLoss(), 30),
 }
 
 

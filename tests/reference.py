@@ -127,6 +127,19 @@ def squared_distances(embeddings, normalize, references=None, reference_labels=N
     ]
 
 
+def compared(embeddings, normalize, unit, references=None, reference_labels=None) -> list[list[float]]:
+    """Return for each anchor a and candidate x the number that miners compare in a unit.
+
+    Gaps of rows as they are: |a| gap(a, x) = | |a|^2 - a.x |. Angles: the squared distances of unit rows, which have
+    their order. All else, gaps of unit rows included, which are half of it: squared distances.
+    """
+    if unit != "gap" or normalize:
+        return squared_distances(embeddings, normalize or unit == "angle", references, reference_labels)
+    both = [embeddings] if references is None else [embeddings, references]
+    sides = [[grid_row(row, normalize=False, fine=True) for row in rows.tolist()] for rows in both]
+    return [[abs(grid_dot(a, a) - grid_dot(a, x)) for x in sides[-1]] for a in sides[0]]
+
+
 def closest(distances: list[float], candidates: list[int]) -> int:
     return min(candidates, key=lambda x: (distances[x], x))
 
@@ -135,15 +148,15 @@ def farthest(distances: list[float], candidates: list[int]) -> int:
     return min(candidates, key=lambda x: (-distances[x], x))
 
 
-def all_triplets(embeddings, labels, *, normalize=True, **references) -> list[Triplet]:
-    """Every (a, p, n). `normalize` changes nothing and is here so that all miners are called alike."""
+def all_triplets(embeddings, labels, *, normalize=True, unit="squared", **references) -> list[Triplet]:
+    """Every (a, p, n). `normalize` and `unit` change nothing and are here so that all miners are called alike."""
     around = enumerate(classes_around(embeddings, labels, **references))
     return [(a, p, n) for a, (same_class, other_class) in around for p in same_class for n in other_class]
 
 
-def hard(embeddings, labels, *, normalize=True, **references) -> list[Triplet]:
+def hard(embeddings, labels, *, normalize=True, unit="squared", **references) -> list[Triplet]:
     """Every positive of an anchor, with the anchor's closest negative."""
-    distances = squared_distances(embeddings, normalize, **references)
+    distances = compared(embeddings, normalize, unit, **references)
     triplets = []
     for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
         for p in same_class:
@@ -152,9 +165,9 @@ def hard(embeddings, labels, *, normalize=True, **references) -> list[Triplet]:
     return triplets
 
 
-def batch_hard(embeddings, labels, *, normalize=True, **references) -> list[Triplet]:
+def batch_hard(embeddings, labels, *, normalize=True, unit="squared", **references) -> list[Triplet]:
     """Each anchor's farthest positive, with its closest negative."""
-    distances = squared_distances(embeddings, normalize, **references)
+    distances = compared(embeddings, normalize, unit, **references)
     triplets = []
     for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
         if same_class and other_class:
@@ -162,14 +175,23 @@ def batch_hard(embeddings, labels, *, normalize=True, **references) -> list[Trip
     return triplets
 
 
-def in_window(positive: float, negative: float, margin: float, unit: str) -> bool:
-    """Is the negative farther than the positive, by less than the margin? Both are squared distances."""
-    below_top = {
-        "squared": negative < positive + margin,
-        "gap": negative < positive + 2 * margin,
-        "distance": negative < square(math.sqrt(positive) + margin),
+def in_window(positive: float, negative: float, margin: float, unit: str, gap_scale: float) -> bool:
+    """Is the negative farther than the positive, by less than the margin? Both are numbers as `compared` has them.
+
+    gap_scale: what a gap is multiplied by there: 2 of unit rows, |a| of rows as they are.
+    """
+    ends = {
+        "squared": lambda: negative < positive + margin,
+        "gap": lambda: negative < positive + gap_scale * margin,
+        "distance": lambda: negative < square(math.sqrt(positive) + margin),
+        "angle": lambda: angle_of(negative) < angle_of(positive) + margin,
     }
-    return positive < negative and below_top[unit]
+    return positive < negative and ends[unit]()
+
+
+def angle_of(squared: float) -> float:
+    """The angle of two unit rows at a squared distance; two opposite rows are at pi, however they were rounded."""
+    return 2 * math.asin(min(math.sqrt(squared) / 2, 1.0))
 
 
 def square(value: float) -> float:
@@ -192,7 +214,9 @@ def semi_hard(
     assert negatives in ("nearest", "all")
     assert positives in ("every", "nearest", "farthest")
     assert fallback == "drop" or (fallback == "farthest" and negatives == "nearest")
-    distances = squared_distances(embeddings, normalize, **references)
+    distances = compared(embeddings, normalize, unit, **references)
+    anchors = [grid_row(row, normalize=normalize, fine=True) for row in embeddings.tolist()]
+    scale = [2.0 if normalize else math.sqrt(grid_dot(a, a)) for a in anchors]
     triplets = []
     for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
         if positives == "nearest" and same_class:
@@ -200,7 +224,7 @@ def semi_hard(
         if positives == "farthest" and same_class:
             same_class = [farthest(distances[a], same_class)]
         for p in same_class:
-            window = [n for n in other_class if in_window(distances[a][p], distances[a][n], margin, unit)]
+            window = [n for n in other_class if in_window(distances[a][p], distances[a][n], margin, unit, scale[a])]
             if window and negatives == "nearest":
                 window = [closest(distances[a], window)]
             if not window and other_class and fallback == "farthest":
@@ -385,7 +409,7 @@ def contrastive(
 
 
 def multi_similarity(
-    embeddings, labels, *, alpha=2.0, beta=50.0, base=1.0, epsilon=0.1, normalize=True, triplets=None, **references
+    embeddings, labels, *, alpha=2.0, beta=50.0, base=0.5, epsilon=0.1, normalize=True, triplets=None, **references
 ) -> Tensor:
     """Mean over rows of log(1 + sum_p exp(-alpha (s - base))) / alpha + log(1 + sum_n exp(beta (s - base))) / beta.
 

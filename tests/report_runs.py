@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from paper.record import write_found
 from shadowmetric.app.compare import compare as comparing
 from shadowmetric.app.compare.compare import compare
 from shadowmetric.app.compare.plan import Plan
@@ -18,23 +17,6 @@ NASTY = (
     "\"quoted\" & 'single' {{ 7 * 7 }}",
     "</script><!-- <b>bold</b>\u2028",
 )
-MEMORY = {
-    "setting": {
-        "backbone": "small_cnn",
-        "size": 8,
-        "batch": 4,
-        "per_class": 2,
-        "repeats": 1,
-        "dims": [64],
-        "losses": ["shadow"],
-    },
-    "device": "cpu",
-    "triplets": 6,
-    "every_triplet": 12,
-    "embedder": [{"dim": 64, "kept_bytes": 1000, "weights_bytes": 500}],
-    "loss_kept": [{"loss": "shadow", "dim": 64, "bytes": 96}],
-    "step_peak": [{"loss": "shadow", "dim": 64, "bytes": [2_000_000, 3_000_000, None]}],
-}
 FEW = Choices(queries=3, neighbours=8, points=60, perplexity=10.0)
 
 
@@ -47,12 +29,6 @@ def write_pictures(path, names=NASTY, count=40, side=12, seed=0):
     images = (shades[labels] + noise).clip(0, 255).astype(np.uint8)
     np.savez(path, images=images, labels=np.array(names)[labels])
     return path
-
-
-def write_memory(folder):
-    """Write what `reproduce memory` leaves in its folder."""
-    write_found(folder / "records" / "memory.json", MEMORY, "smoke", "python -m paper memory --scale smoke")
-    return folder
 
 
 def quick_settings(data, **more):

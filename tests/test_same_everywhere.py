@@ -30,6 +30,11 @@ MINERS = {
     "fallback": (sm.SemiHardMiner, {"margin": 0.1, "fallback": "farthest"}, reference.semi_hard),
     "nearest positive": (sm.SemiHardMiner, {"margin": 0.5, "positives": "nearest"}, reference.semi_hard),
     "distance": (sm.SemiHardMiner, {"margin": 0.5, "unit": "distance"}, reference.semi_hard),
+    "angle": (sm.SemiHardMiner, {"margin": 0.5, "unit": "angle"}, reference.semi_hard),
+    "gap": (sm.SemiHardMiner, {"margin": 0.3, "unit": "gap"}, reference.semi_hard),
+    "gap window": (sm.SemiHardMiner, {"margin": 0.3, "unit": "gap", "negatives": "all"}, reference.semi_hard),
+    "hard gaps": (sm.HardMiner, {"unit": "gap"}, reference.hard),
+    "batch_hard gaps": (sm.BatchHardMiner, {"unit": "gap"}, reference.batch_hard),
     "hard": (sm.HardMiner, {}, reference.hard),
     "batch_hard": (sm.BatchHardMiner, {}, reference.batch_hard),
 }

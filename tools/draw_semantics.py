@@ -17,7 +17,6 @@ from typing import NamedTuple
 import torch
 
 import shadowmetric as sm
-from shadowmetric.mining.window import upper_end
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 SQUARED_DISTANCES = [0.0, 0.20, 0.45, 0.10, 0.28, 0.35, 0.41, 0.58, 0.58, 0.85]  # of each row from row 0
@@ -109,7 +108,7 @@ def window(lane: Lane) -> tuple[float, float] | None:
     if not isinstance(lane.miner, sm.SemiHardMiner):
         return None
     floor = torch.tensor(SQUARED_DISTANCES[lane.positive], dtype=torch.float64)
-    return float(floor), float(upper_end(floor, lane.miner.margin, lane.miner.unit))
+    return float(floor), float(lane.miner.comparison.upper_end(floor, lane.miner.margin, torch.ones(())))
 
 
 def draw(picture: Picture) -> str:

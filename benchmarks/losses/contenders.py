@@ -57,7 +57,7 @@ def algorithm_1(embeddings: Embeddings, labels: Labels) -> Forward:
     """Return the paper's Algorithm 1 on the rows that our miner chose."""
     from shadowmetric.mining import SemiHardMiner
 
-    miner = SemiHardMiner(MARGIN)
+    miner = SemiHardMiner(MARGIN, unit="gap")
 
     def forward() -> Tensor:
         unit = nn.functional.normalize(embeddings)

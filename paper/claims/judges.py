@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from paper.beside import Difference, difference, differing, gradient_ratio, interval, said_difference
+from paper.beside import Difference, base_note, difference, differing, gradient_ratio, interval, said_difference
 from paper.quoted import quoted_value
 from paper.record import Record
 
@@ -111,6 +111,8 @@ def gain_words(record: Record, figure: str, found: Difference, stated: float | N
         words += f". Not above the untrained embedder, so nothing to compare: {', '.join(nothing)}"
     elif judged(found, stated) == UNTESTABLE:
         words += ": undecided, the interval holds 0 and the paper's gain" if found.seeds > 1 else ": undecided"
+    if other == "multi_similarity" and base_note(record):
+        words += ". Multi-Similarity was trained at base 1.0, which its authors' code does not use"
     pixels = difference(record, figure, "shadow", "raw_pixels")
     if pixels is not None and pixels.mean < 0:
         words += f". Raw pixels are above Shadow, by {said_difference(negative(pixels), figure)}"

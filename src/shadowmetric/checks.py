@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from shadowmetric.errors import NotFinite
-from shadowmetric.types import Triplets
+from shadowmetric.types import Place, Triplets
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
-ELSEWHERE = -1  # anchors_at of a batch that is not among its references
+ELSEWHERE = "elsewhere"  # anchors_at of a batch that is not among its references
 LARGEST_NUMBER = 1e300  # in float64: lengths of rows are still finite
 LONGEST_ROW = {torch.float32: 1e18, torch.float64: 1e150}  # of rows that are compared as they are: squares stay finite
 
@@ -123,20 +123,20 @@ def check_batch(
 
 
 def check_anchors_at(
-    anchors_at: int | None, labels: Tensor, reference_labels: Tensor | None, *, debug: bool = False
+    anchors_at: Place | None, labels: Tensor, reference_labels: Tensor | None, *, debug: bool = False
 ) -> None:
     """Refuse a place at which the batch can't be among the references."""
     if anchors_at is None:
         return
     if reference_labels is None:
         raise ValueError(f"anchors_at is {anchors_at!r} without references; it is the batch's place among them.")
-    if anchors_at == ELSEWHERE and not isinstance(anchors_at, bool):
+    if anchors_at == ELSEWHERE:
         return
     last = len(reference_labels) - len(labels)
     if isinstance(anchors_at, bool) or not isinstance(anchors_at, int) or not 0 <= anchors_at <= last:
         raise ValueError(
             f"anchors_at is {anchors_at!r}; {len(labels)} rows among {len(reference_labels)} references start at "
-            f"0 to {last}, or {ELSEWHERE} if none of them is among these."
+            f"0 to {last}, or {ELSEWHERE!r} if none of them is among these."
         )
     if reads_values(labels, debug=debug):
         there = reference_labels[anchors_at : anchors_at + len(labels)]

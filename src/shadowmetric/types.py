@@ -11,7 +11,7 @@ names below are plain tensors, and `import shadowmetric` needs torch alone.
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -37,6 +37,9 @@ else:
     RowNumbers = PairValues = TripletNumbers = TripletValues = Tensor
     BlockValues = BlockMask = RowValues = Scalar = Tensor
 
+
+Place = int | Literal["elsewhere"]
+"""The row of the references at which the batch begins, or "elsewhere" if it is not among them."""
 
 Hinge = Callable[[Tensor, Tensor], Tensor]
 """What was measured of positives and of negatives -> the values of triplets."""

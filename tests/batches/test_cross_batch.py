@@ -91,7 +91,7 @@ def test_the_queue_holds_the_last_rows_and_forgets_the_oldest(size, sizes):
 
 
 def test_warm_up_remembers_and_does_not_compare():
-    loss = sm.MultiSimilarityLoss(base=0.5)
+    loss = sm.MultiSimilarityLoss()
     memory = sm.CrossBatchMemory(loss, 50, warmup=2)
     for number in range(4):
         embeddings, labels = batch(number)

@@ -58,5 +58,5 @@ def test_what_makes_no_sense_is_refused_in_a_sentence():
     for wrong in (nn.MSELoss(), sm.CrossBatchMemory(sm.ShadowLoss(), 8)):
         with pytest.raises(ValueError, match=r"can't compare two towers; give a loss such as ShadowLoss\(0.2\)"):
             sm.TwoTowerLoss(wrong)
-    with pytest.raises(ValueError, match=r"anchors_at is -2; .* or -1 if none of them is among these"):
+    with pytest.raises(ValueError, match=r"anchors_at is -2; .* or 'elsewhere' if none of them is among these"):
         sm.ShadowLoss()(rows, labels, references=rows, reference_labels=labels, anchors_at=-2)

@@ -10,7 +10,12 @@ from torch import nn
 
 import shadowmetric as sm
 from shadowmetric.app.data.catalogue import open_dataset
-from shadowmetric.integrations.pytorch_metric_learning import InPML, MinerInPML
+from shadowmetric.integrations.pytorch_metric_learning import (
+    CrossBatchMemory,
+    InPML,
+    MinerInPML,
+    SelfSupervisedLoss,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -132,14 +137,23 @@ def test_wrappers_take_it():
     torch.testing.assert_close(both(embeddings, labels), expected)
     views, twice = torch.cat([embeddings, embeddings + 0.1]), torch.arange(len(labels)).repeat(2)
     expected = shadow(views, twice)
-    torch.testing.assert_close(losses.SelfSupervisedLoss(InPML(shadow))(embeddings, embeddings + 0.1), expected)
+    torch.testing.assert_close(SelfSupervisedLoss(InPML(shadow))(embeddings, embeddings + 0.1), expected)
     with pytest.warns(UserWarning, match="non-distributed"):
         value = DistributedLossWrapper(InPML(shadow))(embeddings, labels)
     torch.testing.assert_close(value, shadow(embeddings, labels))
 
 
+def test_its_own_wrappers_stay_as_they_are():
+    for theirs, given in ((losses.CrossBatchMemory, (DIM,)), (losses.SelfSupervisedLoss, ())):
+        assert "InPML" not in theirs.supported_losses()
+        with pytest.raises(Exception, match="not supported for InPML"):
+            theirs(InPML(sm.ShadowLoss()), *given)
+    CrossBatchMemory(losses.TripletMarginLoss(), DIM)
+    SelfSupervisedLoss(losses.TripletMarginLoss())
+
+
 def test_its_memory_with_our_loss_and_miner_has_the_value_of_ours_and_lets_anchors_learn_alone():
-    theirs = losses.CrossBatchMemory(InPML(sm.ShadowLoss(0.2)), DIM, memory_size=72, miner=sm.SemiHardMiner(0.2))
+    theirs = CrossBatchMemory(InPML(sm.ShadowLoss(0.2)), DIM, memory_size=72, miner=sm.ShadowLoss(0.2).miner)
     ours = sm.CrossBatchMemory(sm.ShadowLoss(0.2), size=48)  # the batch itself stands beside it
     remembered, remembered_labels = torch.empty(0, DIM), torch.empty(0, dtype=torch.int64)
     for seed in range(5):
@@ -154,12 +168,12 @@ def test_its_memory_with_our_loss_and_miner_has_the_value_of_ours_and_lets_ancho
         )
         torch.testing.assert_close(found[0][1], torch.autograd.grad(anchors_alone, embeddings)[0])
         remembered, remembered_labels = everything[:48], of_everything[:48]
-    unmined = losses.CrossBatchMemory(InPML(sm.ShadowLoss(0.2, miner="all")), DIM, memory_size=72)
+    unmined = CrossBatchMemory(InPML(sm.ShadowLoss(0.2, miner="all")), DIM, memory_size=72)
     embeddings, labels = batch()
     expected = sm.ShadowLoss(0.2, miner="all")(embeddings.float(), labels)
     torch.testing.assert_close(unmined(embeddings.float(), labels), expected)
     with pytest.raises(ValueError, match="takes no triplets"):
-        losses.CrossBatchMemory(InPML(sm.ArcFaceLoss(6, DIM)), DIM)(embeddings.float(), labels)
+        CrossBatchMemory(InPML(sm.ArcFaceLoss(6, DIM)), DIM)(embeddings.float(), labels)
 
 
 @pytest.mark.parametrize("miner", [miners.PairMarginMiner(0.2, 0.8), miners.PairMarginMiner(0.9, 0.9)])
@@ -173,7 +187,7 @@ def test_losses_of_pairs_take_the_very_pairs_that_its_miners_name(miner):
     none = named[0][:0]
     positives = (named[0], named[1], none, none)
     assert_same(*(value_and_gradient(loss, embeddings, labels, positives) for loss in (ours, theirs)))
-    ours, theirs = InPML(sm.MultiSimilarityLoss(base=0.5)), losses.MultiSimilarityLoss()
+    ours, theirs = InPML(sm.MultiSimilarityLoss()), losses.MultiSimilarityLoss()
     assert_same(*(value_and_gradient(loss, embeddings, labels, named) for loss in (ours, theirs)))
 
 
@@ -181,7 +195,7 @@ def test_equal_rows_of_another_view_are_positives_as_in_pml():
     embeddings, _ = batch()
     ours = InPML(sm.TripletLoss(0.2, squared=False, miner="all", reduction="mean_nonzero"))
     found, expected = (
-        losses.SelfSupervisedLoss(loss, symmetric=False)(embeddings, embeddings.detach().clone())
+        SelfSupervisedLoss(loss, symmetric=False)(embeddings, embeddings.detach().clone())
         for loss in (ours, losses.TripletMarginLoss(0.2))
     )
     torch.testing.assert_close(found, expected)
@@ -241,7 +255,7 @@ def test_its_trainer_learns_with_our_loss_and_takes_our_miner():
     before, after, seen = trained({})
     assert len(seen) == 2 * (len(Rows()) // 64)
     assert after > before + 0.05
-    *_, seen_with_miner = trained({"tuple_miner": sm.SemiHardMiner(0.2)})  # what the loss mines itself
+    *_, seen_with_miner = trained({"tuple_miner": sm.ShadowLoss(0.2).miner})  # what the loss mines itself
     torch.testing.assert_close(seen_with_miner[:5], seen[:5])
 
 

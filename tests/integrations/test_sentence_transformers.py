@@ -147,7 +147,7 @@ def test_rows_of_two_ranks_never_have_one_number(model, monkeypatch):
     ("columns", "labels", "loss"),
     [
         ([ASKED], LABELS, sm.ShadowLoss(0.2, miner="batch_hard")),
-        ([ASKED, SAID], None, sm.TwoTowerLoss(sm.MultiSimilarityLoss(base=0.5))),
+        ([ASKED, SAID], None, sm.TwoTowerLoss(sm.MultiSimilarityLoss())),
         ([ASKED, SAID, OTHER], None, sm.TripletLoss(1.0)),
     ],
     ids=["mined", "pairs", "triplets"],

@@ -13,9 +13,9 @@ OF_TRIPLETS = ("shadow", "triplet", "angular_triplet", "soft_margin_triplet", "t
 CLASSES, DIM = 6, 8
 
 
-def build(name, margin=0.2, miner="semi_hard"):
+def build(name, margin=0.2, miner="semi_hard", **settings):
     torch.manual_seed(0)  # of learnt centres
-    return build_loss(name, margin=margin, miner=miner, classes=CLASSES, dim=DIM)
+    return build_loss(name, margin=margin, miner=miner, classes=CLASSES, dim=DIM, **settings)
 
 
 def unit_batch(seed=0, dtype=torch.float64):
@@ -64,7 +64,6 @@ def test_every_name_is_a_loss_with_a_gradient(name):
         ("n_pair", sm.NPairLoss),
         ("ranked_list", sm.RankedListLoss),
         ("arc_face", sm.ArcFaceLoss),
-        ("triplet_control", sm.TripletLoss),
     ],
 )
 def test_a_name_is_the_loss_of_that_name(name, kind):
@@ -91,42 +90,63 @@ def test_the_two_controls_are_one_loss(miner, margin, seed):
         assert torch.equal(one, 2 * other)
 
 
+@pytest.mark.parametrize("unit_rows", [True, False])
+@pytest.mark.parametrize("mining_unit", ["loss", "squared"])
 @pytest.mark.parametrize("miner", MINERS)
-def test_the_controls_use_the_triplets_of_shadow(miner):
-    embeddings, labels = unit_batch()
-    wanted = build("shadow", 0.2, miner).miner(embeddings, labels)
+def test_the_controls_use_the_triplets_of_shadow(miner, mining_unit, unit_rows):
+    embeddings, labels = plain_batch(rows=30, dim=DIM)
+    settings = {"mining_unit": mining_unit, "unit_rows": unit_rows}
+    wanted = build("shadow", 0.2, miner, **settings).miner(embeddings, labels)
     assert len(wanted.anchor) > 0
     for name in CONTROLS:
-        loss = build(name, 0.2, miner)
-        assert loss.miner is core(loss).miner
-        for rows, others in zip(loss.miner(embeddings, labels), wanted, strict=True):
+        for rows, others in zip(build(name, 0.2, miner, **settings).miner(embeddings, labels), wanted, strict=True):
             assert torch.equal(rows, others)
-    if miner == "semi_hard":  # Triplet that mined at its own margin would use others
-        assert len(build("triplet", 0.4).miner(embeddings, labels).anchor) != len(wanted.anchor)
+
+
+@pytest.mark.parametrize("name", ["shadow", "triplet", "soft_margin_triplet", "angular_triplet", "triplet_control"])
+@pytest.mark.parametrize("unit_rows", [True, False])
+def test_the_paper_s_miners_compare_squared_distances_of_unit_rows_whatever_the_loss(name, unit_rows):
+    settings = {"mining_unit": "squared", "unit_rows": unit_rows}
+    assert build(name, 0.3, **settings).miner == sm.SemiHardMiner(0.3)
+    assert build(name, 0.3, "hard", **settings).miner == sm.HardMiner()
+    assert build(name, 0.3, "batch_hard", **settings).miner == sm.BatchHardMiner()
+
+
+def test_a_miner_by_name_has_the_unit_of_its_loss_and_compares_the_rows_it_compares():
+    units = {"shadow": "gap", "triplet": "squared", "angular_triplet": "angle", "soft_margin_triplet": "distance"}
+    for name, unit in units.items():
+        margin = float("inf") if name == "soft_margin_triplet" else 0.3
+        for unit_rows in (True, False):
+            miner = build(name, 0.3, unit_rows=unit_rows).miner
+            assert miner == sm.SemiHardMiner(margin, unit=unit, normalize=unit_rows)
 
 
 @pytest.mark.parametrize("name", OF_TRIPLETS)
 @pytest.mark.parametrize("margin", [0.1, 0.3])
 def test_a_margin_reaches_the_losses_of_triplets_and_their_mining(name, margin):
-    loss = build(name, margin)
     wanted = {"soft_margin_triplet": 0.0, "triplet_control": 2 * margin}.get(name, margin)
-    assert core(loss).margin == wanted
-    assert loss.miner.margin == margin
+    for mining_unit in ("loss", "squared"):
+        loss = build(name, margin, mining_unit=mining_unit)
+        assert core(loss).margin == wanted
+        endless = name == "soft_margin_triplet" and mining_unit == "loss"
+        assert loss.miner.margin == (float("inf") if endless else margin)
 
 
-def test_a_soft_margin_has_no_margin_but_mines_at_it():
+@pytest.mark.parametrize("margin", [0.1, 0.6])
+@pytest.mark.parametrize("mining_unit", ["loss", "squared"])
+def test_a_soft_margin_lets_go_of_no_triplet_unless_the_paper_s_protocol_mines(mining_unit, margin):
     embeddings, labels = unit_batch()
-    for margin in (0.1, 0.6):
-        triplets = sm.SemiHardMiner(margin)(embeddings, labels)
-        a, p, n = (embeddings[rows] for rows in triplets)
-        wanted = torch.log1p(torch.exp((a - p).norm(dim=1) - (a - n).norm(dim=1))).mean()
-        torch.testing.assert_close(build("soft_margin_triplet", margin)(embeddings, labels), wanted)
+    window = sm.SemiHardMiner(margin if mining_unit == "squared" else float("inf"))
+    a, p, n = (embeddings[rows] for rows in window(embeddings, labels))
+    wanted = torch.log1p(torch.exp((a - p).norm(dim=1) - (a - n).norm(dim=1))).mean()
+    loss = build("soft_margin_triplet", margin, mining_unit=mining_unit)
+    torch.testing.assert_close(loss(embeddings, labels), wanted)
 
 
 @pytest.mark.parametrize("name", OF_TRIPLETS)
 @pytest.mark.parametrize("miner", MINERS)
 def test_a_miner_s_name_reaches_the_losses_of_triplets(name, miner):
-    assert type(build(name, miner=miner).miner) is type(MINERS[miner](0.2, 2**20))
+    assert type(build(name, miner=miner).miner) is type(MINERS[miner](0.2, "gap", True, 2**20))
 
 
 @pytest.mark.parametrize("name", [name for name in LOSSES if name not in OF_TRIPLETS])
@@ -147,6 +167,7 @@ def test_classes_and_dim_reach_the_centres():
         ({"name": "shadows"}, f"loss is 'shadows'; choose one of {', '.join(LOSSES)}."),
         ({"miner": "soft"}, "miner is 'soft'; choose one of hard, semi_hard, batch_hard, all."),
         ({"name": "n_pair", "miner": ""}, "miner is ''; choose one of"),
+        ({"mining_unit": "gap"}, "mining_unit is 'gap'; choose one of loss, squared"),
         ({"margin": 0.0}, "margin is 0.0; it must be a number above 0"),
         ({"name": "triplet_control", "margin": -0.1}, "margin is -0.1; it must be a number above 0"),
         ({"name": "soft_margin_triplet", "margin": 0.0}, "margin is 0.0; it must be a number above 0"),

@@ -8,6 +8,7 @@ import weakref
 import pytest
 import torch
 from batches import plain_batch
+from unchecked_calls import unchecked_calls
 
 import shadowmetric as sm
 
@@ -91,15 +92,24 @@ def test_margins_that_are_not_above_zero_are_refused(made, margin):
         made(margin)
 
 
-def test_unknown_names_are_refused_with_the_choices():
-    with pytest.raises(ValueError, match="miner is 'semihard'; choose one of hard, semi_hard, batch_hard, all"):
-        sm.ShadowLoss(miner="semihard")
-    with pytest.raises(ValueError, match="reduction is 'avg'; choose one of mean, sum, mean_nonzero"):
-        sm.ShadowLoss(reduction="avg")
-    with pytest.raises(ValueError, match="negatives is 'hardest'; choose one of nearest, all, random"):
-        sm.SemiHardMiner(negatives="hardest")
-    with pytest.raises(ValueError, match=r"degrees is 95\.0; it must be between 0 and 90"):
-        sm.AngularLoss(95.0)
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (
+            lambda: sm.ShadowLoss(miner="semihard"),
+            "miner is 'semihard'; choose one of hard, semi_hard, batch_hard, all",
+        ),
+        (lambda: sm.ShadowLoss(miner=7), "miner is 7; give one of hard, semi_hard, batch_hard, all or a miner object"),
+        (lambda: sm.ShadowLoss(reduction="avg"), "reduction is 'avg'; choose one of mean, sum, mean_nonzero"),
+        (lambda: sm.SemiHardMiner(negatives="hardest"), "negatives is 'hardest'; choose one of nearest, all, random"),
+        (lambda: sm.HardMiner(unit="cosine"), "unit is 'cosine'; choose one of squared, gap, distance, angle"),
+        (lambda: sm.equivalent_margins(0.2, "metres"), "unit is 'metres'; choose one of gap"),
+        (lambda: sm.AngularLoss(95.0), r"degrees is 95\.0; it must be between 0 and 90"),
+    ],
+)
+def test_unknown_names_are_refused_with_the_choices(make, sentence):
+    with unchecked_calls(), pytest.raises(ValueError, match=sentence):
+        make()
 
 
 def test_centres_refuse_labels_they_have_no_class_for_and_triplets():
@@ -138,7 +148,11 @@ def test_the_text_of_a_loss_has_the_bytes_that_it_keeps():
 
 
 def test_a_named_miner_takes_the_loss_s_margin_and_an_object_keeps_its_own():
-    assert sm.ShadowLoss(0.7).miner == sm.SemiHardMiner(0.7)
+    assert sm.ShadowLoss(0.7).miner == sm.SemiHardMiner(0.7, unit="gap")
+    assert sm.TripletLoss(0.7).miner == sm.SemiHardMiner(0.7)
+    assert sm.TripletLoss(0.7, squared=False, normalize=False, miner="hard").miner == sm.HardMiner(
+        unit="distance", normalize=False
+    )
     assert sm.ShadowLoss(0.7, miner=sm.SemiHardMiner(0.1)).miner == sm.SemiHardMiner(0.1)
 
 
@@ -192,7 +206,7 @@ def test_settings_without_meaning_are_refused():
         lambda: sm.shadow_loss(E, (ROWS, ROWS, ROWS + 29)),
         lambda: sm.ArcFaceLoss(6, 8)(E, Y, references=E),
     ):
-        with pytest.raises(ValueError, match=r"; "):
+        with unchecked_calls(), pytest.raises(ValueError, match=r"; "):
             made()
 
 

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+import reference
 import torch
 from batches import plain_batch
 from hypothesis import given
@@ -28,13 +29,63 @@ def gradient(loss, embeddings, labels, *triplets):
 @pytest.mark.parametrize("miner", ["hard", "semi_hard", "batch_hard", "all"])
 @pytest.mark.parametrize("normalize", [True, False])
 def test_on_unit_rows_shadow_is_half_the_squared_triplet_at_twice_the_margin(margin, miner, normalize):
+    """Their miners by name included: no other setting is to be remembered."""
     embeddings, labels = unit_batch()
-    same = sm.SemiHardMiner(margin) if miner == "semi_hard" else miner
-    shadow = sm.ShadowLoss(margin, miner=same, normalize=normalize)
-    triplet = sm.TripletLoss(2 * margin, miner=same, normalize=normalize)
+    shadow = sm.ShadowLoss(margin, miner=miner, normalize=normalize)
+    triplet = sm.TripletLoss(2 * margin, miner=miner, normalize=normalize)
+    if (
+        normalize or miner != "semi_hard"
+    ):  # of free rows gaps and squared distances are compared, equal but for rounding
+        for mine, theirs in zip(shadow.miner(embeddings, labels), triplet.miner(embeddings, labels), strict=True):
+            assert torch.equal(mine, theirs)
     torch.testing.assert_close(shadow(embeddings, labels), triplet(embeddings, labels) / 2)
     if normalize:  # free rows: equal value on the sphere, but another gradient off it
         torch.testing.assert_close(gradient(shadow, embeddings, labels), gradient(triplet, embeddings, labels) / 2)
+
+
+@given(st.integers(0, 1000), st.sampled_from([0.05, 0.2, 0.7]), st.sampled_from(["hard", "semi_hard", "batch_hard"]))
+def test_float32_rows_of_any_length_are_mined_alike_to_the_last_tie(seed, margin, miner):
+    embeddings, labels = plain_batch(seed=seed, dtype=torch.float32)
+    embeddings[7] = embeddings[12]  # ties
+    shadow, triplet = sm.ShadowLoss(margin, miner=miner), sm.TripletLoss(2 * margin, miner=miner)
+    for mine, theirs in zip(shadow.miner(embeddings, labels), triplet.miner(embeddings, labels), strict=True):
+        assert torch.equal(mine, theirs)
+    assert torch.equal(2 * shadow(embeddings, labels), triplet(embeddings, labels))
+    assert torch.equal(2 * gradient(shadow, embeddings, labels), gradient(triplet, embeddings, labels))
+
+
+def test_with_every_window_streamed_the_two_are_one_too():
+    embeddings, labels = unit_batch()
+    shadow = sm.ShadowLoss(0.2, miner=sm.SemiHardMiner(0.2, "all", unit="gap"))
+    triplet = sm.TripletLoss(0.4, miner=sm.SemiHardMiner(0.4, "all"))
+    torch.testing.assert_close(shadow(embeddings, labels), triplet(embeddings, labels) / 2)
+
+
+def test_on_free_rows_a_miner_by_name_compares_what_its_loss_compares():
+    embeddings, labels = plain_batch()
+    for miner, loops in (("hard", reference.hard), ("batch_hard", reference.batch_hard)):
+        gaps = loops(embeddings, labels, unit="gap", normalize=False)
+        distances = loops(embeddings, labels, normalize=False)
+        angles = loops(embeddings, labels)
+        assert gaps != distances != angles != gaps
+        losses = (sm.ShadowLoss, gaps), (sm.TripletLoss, distances), (sm.SoftMarginTripletLoss, distances)
+        for loss, expected in (*losses, (sm.AngularTripletLoss, angles)):
+            found = loss(miner=miner, normalize=False).miner(embeddings, labels)
+            assert [tuple(row) for row in torch.stack(found, 1).tolist()] == expected
+
+
+def test_on_free_rows_the_window_is_the_margin_in_gaps():
+    embeddings, labels = plain_batch()
+    anchor, positive, negative = sm.ShadowLoss(0.3, normalize=False).miner(embeddings, labels)
+    closer, farther = (
+        (
+            embeddings[anchor].norm(dim=1)
+            - (embeddings[anchor] * embeddings[rows]).sum(1) / embeddings[anchor].norm(dim=1)
+        ).abs()
+        for rows in (positive, negative)
+    )
+    assert len(anchor) > 20
+    assert ((closer < farther) & (farther < closer + 0.3)).all()
 
 
 def test_on_rows_of_free_length_shadow_is_another_loss():
@@ -134,8 +185,16 @@ def test_collapse_costs_the_margin_and_pushes_nowhere(module):
     assert embeddings.grad.abs().max() < 1e-15
 
 
+PAPER = {"miner": sm.SemiHardMiner(0.2)}
+ALIKE = {
+    "the paper's protocol": (sm.ShadowLoss(0.2, **PAPER), sm.TripletLoss(0.2, **PAPER)),
+    "miners by name": (sm.ShadowLoss(0.2), sm.TripletLoss(0.4)),
+}
+
+
+@pytest.mark.parametrize("losses", ALIKE)
 @pytest.mark.parametrize("weight_decay", [0.0, 1e-2])
-def test_under_adam_the_paper_s_protocol_trains_shadow_and_triplet_alike(weight_decay):
+def test_under_adam_shadow_and_triplet_train_alike(losses, weight_decay):
     """Without weight decay the two weights stay equal to rounding; with it they part, since its share differs."""
 
     def trained(loss):
@@ -152,7 +211,7 @@ def test_under_adam_the_paper_s_protocol_trains_shadow_and_triplet_alike(weight_
             optimiser.step()
         return nn.utils.parameters_to_vector(network.parameters()).detach()
 
-    difference = float((trained(sm.ShadowLoss(0.2)) - trained(sm.TripletLoss(0.2))).abs().max())
+    difference = float((trained(ALIKE[losses][0]) - trained(ALIKE[losses][1])).abs().max())
     if weight_decay:
         assert difference > 1e-6
     else:
@@ -167,19 +226,30 @@ def test_the_printed_algorithm_equals_the_mined_form_and_keeps_far_more():
 
 
 @pytest.mark.parametrize("unit", ["gap", "cosine", "squared_distance", "distance", "angle"])
-def test_margins_convert_there_and_back(unit, capsys):
+def test_margins_convert_there_and_back(unit):
     margins = sm.equivalent_margins(0.3, unit)
     assert getattr(margins, unit) == pytest.approx(0.3)
     for other in margins._fields:
         assert sm.equivalent_margins(getattr(margins, other), other) == pytest.approx(margins)
-    assert "squared distance" in capsys.readouterr().out
     a, b = torch.tensor([1.0, 0.0]), torch.tensor([math.cos(margins.angle), math.sin(margins.angle)])
     assert float((a - b).norm()) == pytest.approx(margins.distance, abs=1e-6)
     assert float(1 - a @ b) == pytest.approx(margins.gap, abs=1e-6)
 
 
+def test_margins_read_as_a_table_and_print_nothing(capsys):
+    margins = sm.equivalent_margins(0.2)
+    assert repr(margins).splitlines() == [
+        "gap               0.2",
+        "cosine            0.2",
+        "squared distance  0.4",
+        "distance, from 0  0.632456",
+        "angle, from 0     0.643501 rad, 36.87 degrees",
+    ]
+    assert str(margins) == repr(margins)
+    assert margins.squared_distance == 0.4
+    assert not capsys.readouterr().out
+
+
 def test_margins_beyond_the_sphere_are_refused():
     with pytest.raises(ValueError, match="more than unit rows can be apart"):
         sm.equivalent_margins(2.1, "gap")
-    with pytest.raises(ValueError, match="unit is 'metres'; choose one of gap"):
-        sm.equivalent_margins(0.2, "metres")

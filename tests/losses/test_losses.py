@@ -1,5 +1,7 @@
 """Every loss equals its plain loop in reference.py, value and gradient, on batches that hypothesis makes."""
 
+import math
+
 import pytest
 import reference
 import torch
@@ -43,27 +45,47 @@ TRIPLET_LOSSES = {
     "soft_margin": (sm.SoftMarginTripletLoss, reference.soft_margin_triplet, {}),
     "angular_triplet": (sm.AngularTripletLoss, reference.angular_triplet, {}),
 }
-MINERS = {
-    "hard": reference.hard,
-    "batch_hard": reference.batch_hard,
-    "all": reference.all_triplets,
-    "semi_hard": lambda *a, **k: reference.semi_hard(*a, margin=0.3, **k),
-    "window": lambda *a, **k: reference.semi_hard(*a, margin=0.3, negatives="all", **k),
+MINERS = {"hard": reference.hard, "batch_hard": reference.batch_hard, "all": reference.all_triplets}
+NAMES = [*MINERS, "semi_hard", "window", "paper"]
+UNITS = {
+    "shadow": "gap",
+    "triplet": "squared",
+    "triplet_euclidean": "distance",
+    "soft_margin": "distance",
+    "angular_triplet": "angle",
 }
 
 
 def made(name, miner, **settings):
+    """The loss, with a miner by name, the window of that miner as a stream, or the paper's miner."""
     module, loops, fixed = TRIPLET_LOSSES[name]
-    chosen = sm.SemiHardMiner(0.3, "all", scratch_bytes=settings["scratch_bytes"]) if miner == "window" else miner
+    normalize, scratch = settings.get("normalize", True), settings["scratch_bytes"]
+    chosen = {
+        "window": sm.SemiHardMiner(0.3, "all", unit=UNITS[name], normalize=normalize, scratch_bytes=scratch),
+        "paper": sm.SemiHardMiner(0.3, scratch_bytes=scratch),
+    }.get(miner, miner)
     return module(margin=0.3, miner=chosen, **fixed, **settings), loops, fixed | {"margin": 0.3}
 
 
+def mined_by_loops(name, miner, embeddings, labels, *, normalize=True, **references):
+    """The triplets of a loss's miner by name: in the loss's unit, on rows as the loss compares them."""
+    if miner == "paper":
+        return reference.semi_hard(embeddings, labels, margin=0.3, **references)
+    settings = {"unit": UNITS[name], "normalize": normalize}
+    if miner in MINERS:
+        return MINERS[miner](embeddings, labels, **settings, **references)
+    if miner == "window":
+        return reference.semi_hard(embeddings, labels, margin=0.3, negatives="all", **settings, **references)
+    margin = math.inf if name == "soft_margin" else 0.3
+    return reference.semi_hard(embeddings, labels, margin=margin, **settings, **references)
+
+
 @pytest.mark.parametrize("name", TRIPLET_LOSSES)
-@given(batches(12), st.sampled_from(list(MINERS)), st.booleans(), REDUCTIONS, SCRATCH)
+@given(batches(12), st.sampled_from(NAMES), st.booleans(), REDUCTIONS, SCRATCH)
 def test_triplet_losses_equal_the_loops(name, batch, miner, normalize, reduction, scratch):
     embeddings, labels = spread(batch[0]), batch[1]
     loss, loops, fixed = made(name, miner, normalize=normalize, reduction=reduction, scratch_bytes=scratch)
-    triplets = MINERS[miner](embeddings, labels)
+    triplets = mined_by_loops(name, miner, embeddings, labels, normalize=normalize)
     assert_same(
         lambda e: loss(e, labels),
         lambda e: loops(e, triplets, normalize=normalize, reduction=reduction, **fixed),
@@ -72,12 +94,14 @@ def test_triplet_losses_equal_the_loops(name, batch, miner, normalize, reduction
 
 
 @pytest.mark.parametrize("name", TRIPLET_LOSSES)
-@given(with_references(8), st.sampled_from(list(MINERS)), SCRATCH)
-def test_triplet_losses_against_references_equal_the_loops(name, batch, miner, scratch):
+@given(with_references(8), st.sampled_from(NAMES), st.booleans(), SCRATCH)
+def test_triplet_losses_against_references_equal_the_loops(name, batch, miner, normalize, scratch):
     embeddings, labels, references, reference_labels = batch
     spread_references, embeddings = spread(torch.cat([references, embeddings])).tensor_split([len(references)])
-    loss, loops, fixed = made(name, miner, scratch_bytes=scratch)
-    triplets = MINERS[miner](embeddings, labels, references=spread_references, reference_labels=reference_labels)
+    loss, loops, fixed = made(name, miner, normalize=normalize, scratch_bytes=scratch)
+    against = {"references": spread_references, "reference_labels": reference_labels}
+    triplets = mined_by_loops(name, miner, embeddings, labels, normalize=normalize, **against)
+    fixed = fixed | {"normalize": normalize}
     assert_same(
         lambda e: loss(e, labels, references=spread_references, reference_labels=reference_labels),
         lambda e: loops(e, triplets, references=spread_references, **fixed),
@@ -96,8 +120,8 @@ def tensors(triplets):
 
 ROW_LOSSES = {
     "angular": (sm.AngularLoss, reference.angular, {}),
-    "multi_similarity": (sm.MultiSimilarityLoss, reference.multi_similarity, {"base": 0.5}),
-    "multi_similarity_paper": (sm.MultiSimilarityLoss, reference.multi_similarity, {}),
+    "multi_similarity": (sm.MultiSimilarityLoss, reference.multi_similarity, {}),
+    "multi_similarity_printed": (sm.MultiSimilarityLoss, reference.multi_similarity, {"base": 1.0}),
     "contrastive": (sm.ContrastiveLoss, reference.contrastive, {}),
     "contrastive_plain": (sm.ContrastiveLoss, reference.contrastive, {"squared": False, "reduction": "mean_nonzero"}),
     "contrastive_sum": (sm.ContrastiveLoss, reference.contrastive, {"reduction": "sum"}),
@@ -189,11 +213,13 @@ def every_loss(dim=8, classes=6, **settings):
         for miner in ("hard", "all")
     ]
     rows = [module(**fixed, **settings) for module, _, fixed in ROW_LOSSES.values()]
-    window = sm.ShadowLoss(miner=sm.SemiHardMiner(0.5, "all"), **settings)
+    windows = [
+        sm.ShadowLoss(miner=sm.SemiHardMiner(0.5, "all", unit=unit), **settings) for unit in ("squared", "angle")
+    ]
     return [
         *mined,
         *rows,
-        window,
+        *windows,
         sm.SoftTripleLoss(classes, dim, **settings),
         sm.ArcFaceLoss(classes, dim, **settings),
     ]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shadowmetric as sm
+from shadowmetric.mining.given import check_given
 
 SCRATCH = st.sampled_from([1, 3000, 2**25])  # blocks of 8 rows, a few, all at once
 
@@ -18,16 +19,19 @@ def listed(triplets) -> list[tuple[int, ...]]:
     return [tuple(t) for t in torch.stack(triplets, 1).tolist()]
 
 
-@given(batches(), st.booleans(), SCRATCH)
-def test_hard_is_the_closest_negative_with_every_positive(batch, normalize, scratch):
-    found = sm.HardMiner(normalize=normalize, scratch_bytes=scratch)(*batch)
-    assert listed(found) == reference.hard(*batch, normalize=normalize)
+UNITS = st.sampled_from(["squared", "gap", "distance", "angle"])
 
 
-@given(batches(), st.booleans(), SCRATCH)
-def test_batch_hard_is_the_farthest_positive_and_the_closest_negative(batch, normalize, scratch):
-    found = sm.BatchHardMiner(normalize=normalize, scratch_bytes=scratch)(*batch)
-    assert listed(found) == reference.batch_hard(*batch, normalize=normalize)
+@given(batches(), UNITS, st.booleans(), SCRATCH)
+def test_hard_is_the_closest_negative_with_every_positive(batch, unit, normalize, scratch):
+    found = sm.HardMiner(unit=unit, normalize=normalize, scratch_bytes=scratch)(*batch)
+    assert listed(found) == reference.hard(*batch, unit=unit, normalize=normalize)
+
+
+@given(batches(), UNITS, st.booleans(), SCRATCH)
+def test_batch_hard_is_the_farthest_positive_and_the_closest_negative(batch, unit, normalize, scratch):
+    found = sm.BatchHardMiner(unit=unit, normalize=normalize, scratch_bytes=scratch)(*batch)
+    assert listed(found) == reference.batch_hard(*batch, unit=unit, normalize=normalize)
 
 
 @given(batches())
@@ -39,7 +43,7 @@ SETTINGS = st.fixed_dictionaries(
     {
         "margin": st.sampled_from([0.2, 1.0, 2.5, math.inf]),
         "positives": st.sampled_from(["every", "nearest", "farthest"]),
-        "unit": st.sampled_from(["squared", "gap", "distance"]),
+        "unit": UNITS,
         "fallback": st.sampled_from(["drop", "farthest"]),
         "normalize": st.booleans(),
     }
@@ -52,10 +56,46 @@ def test_semi_hard_nearest_equals_the_loops(batch, settings, scratch):
     assert listed(found) == reference.semi_hard(*batch, **settings)
 
 
-@given(batches(), st.sampled_from([0.2, 1.0, math.inf]), st.sampled_from(["squared", "gap", "distance"]), SCRATCH)
-def test_semi_hard_all_is_the_whole_window(batch, margin, unit, scratch):
-    found = sm.SemiHardMiner(margin, "all", unit=unit, scratch_bytes=scratch)(*batch)
-    assert listed(found) == reference.semi_hard(*batch, margin=margin, negatives="all", unit=unit)
+@given(batches(), st.sampled_from([0.2, 1.0, math.inf]), UNITS, st.booleans(), SCRATCH)
+def test_semi_hard_all_is_the_whole_window(batch, margin, unit, normalize, scratch):
+    settings = {"margin": margin, "negatives": "all", "unit": unit, "normalize": normalize}
+    found = sm.SemiHardMiner(**settings, scratch_bytes=scratch)(*batch)
+    assert listed(found) == reference.semi_hard(*batch, **settings)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("unit", ["squared", "gap", "distance", "angle"])
+def test_large_batches_in_class_order_equal_the_loops_too(unit, normalize):
+    embeddings, labels = plain_batch(rows=40, dim=6, per_class=12)
+    embeddings[3] = embeddings[30]
+    embeddings[7] = 0
+    labels = labels[torch.randperm(40, generator=torch.Generator().manual_seed(1))]
+    for margin in (0.2, 1.0):
+        settings = {"margin": margin, "unit": unit, "normalize": normalize}
+        expected = reference.semi_hard(embeddings, labels, **settings)
+        assert expected
+        found = sm.SemiHardMiner(**settings).mine_by_class(check_given(embeddings, labels))
+        assert listed(found.triplets) == expected
+
+
+def test_on_unit_rows_every_unit_has_one_order():
+    embeddings, labels = plain_batch()
+    for make in (sm.HardMiner, sm.BatchHardMiner):
+        found = [listed(make(unit=unit)(embeddings, labels)) for unit in ("squared", "gap", "distance", "angle")]
+        assert found[1:] == found[:-1]
+
+
+def test_windows_that_are_one_in_two_units_are_one():
+    """In gaps twice as wide as in squared distance, exactly; in angles as the pair of rows that a turn makes."""
+    embeddings, labels = plain_batch(rows=60, dtype=torch.float32)
+    for margin in (0.05, 0.2, 0.7):
+        gap, squared = sm.SemiHardMiner(margin, unit="gap"), sm.SemiHardMiner(2 * margin)
+        assert listed(gap(embeddings, labels)) == listed(squared(embeddings, labels))
+    turn = torch.tensor([0.0, 0.1, 0.2999, 0.3001, 3.0, 3.1], dtype=torch.float64)
+    circle = torch.stack([turn.cos(), turn.sin()], 1)
+    found = sm.SemiHardMiner(0.2, "all", unit="angle")(circle, torch.tensor([0, 0, 1, 2, 3, 4]))
+    assert listed(found) == [(0, 1, 2), (1, 0, 2), (1, 0, 3)]
+    assert len(sm.SemiHardMiner(3.2, "all", unit="angle")(circle, torch.tensor([0, 0, 1, 2, 3, 4])).anchor) == 8
 
 
 @given(batches(), st.integers(0, 99), SCRATCH)
@@ -82,8 +122,13 @@ def test_random_reaches_every_negative_of_the_window_about_equally():
     assert min(seen.count(n) for n in negatives) > 400 / len(negatives) / 2
 
 
-@given(with_references(), st.sampled_from(["hard", "batch_hard", "all", "semi_hard", "window"]), SCRATCH)
+@given(
+    with_references(),
+    st.sampled_from(["hard", "batch_hard", "all", "semi_hard", "window", "gaps", "gap_window"]),
+    SCRATCH,
+)
 def test_references_take_the_batch_s_place_and_never_serve_a_row_itself(batch, rule, scratch):
+    free = {"unit": "gap", "normalize": False}
     embeddings, labels, references, reference_labels = batch
     miner, loops = {
         "hard": (sm.HardMiner(scratch_bytes=scratch), reference.hard),
@@ -96,6 +141,14 @@ def test_references_take_the_batch_s_place_and_never_serve_a_row_itself(batch, r
         "window": (
             sm.SemiHardMiner(1.0, "all", scratch_bytes=scratch),
             lambda *a, **k: reference.semi_hard(*a, margin=1.0, negatives="all", **k),
+        ),
+        "gaps": (
+            sm.BatchHardMiner(**free, scratch_bytes=scratch),
+            lambda *a, **k: reference.batch_hard(*a, **free, **k),
+        ),
+        "gap_window": (
+            sm.SemiHardMiner(0.5, **free, scratch_bytes=scratch),
+            lambda *a, **k: reference.semi_hard(*a, margin=0.5, **free, **k),
         ),
     }[rule]
     expected = loops(embeddings, labels, references=references, reference_labels=reference_labels)

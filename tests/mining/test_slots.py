@@ -20,10 +20,16 @@ MINERS = {
     "fallback": sm.SemiHardMiner(0.1, fallback="farthest"),
     "nearest positive": sm.SemiHardMiner(0.5, positives="nearest"),
     "farthest positive": sm.SemiHardMiner(0.5, positives="farthest", fallback="farthest"),
+    "angle": sm.SemiHardMiner(0.3, unit="angle"),
     "free rows": sm.SemiHardMiner(0.5, normalize=False),
+    "gaps of free rows": sm.SemiHardMiner(0.5, unit="gap", normalize=False),
+    "gaps, fallback": sm.SemiHardMiner(0.1, unit="gap", normalize=False, fallback="farthest"),
+    "gaps, farthest positive": sm.SemiHardMiner(1.0, unit="gap", normalize=False, positives="farthest"),
     "hard": sm.HardMiner(),
     "hard, free rows": sm.HardMiner(normalize=False),
+    "hard gaps": sm.HardMiner(unit="gap", normalize=False),
     "batch_hard": sm.BatchHardMiner(),
+    "batch_hard gaps": sm.BatchHardMiner(unit="gap", normalize=False),
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from paper.beside import NONE, WORDS, caption, difference, measured, said_difference
+from paper.beside import NONE, OLD_BASE, WORDS, caption, difference, measured, said_difference
 from paper.record import Record
 from paper.studies.differences import WAYS
 from shadowmetric.app.report.tables import Table
@@ -90,10 +90,10 @@ def losses_table(known: Sequence[dict[str, str]], new: Sequence[dict[str, str]])
     )
     headings = ("per cent", "Recall@1", "MAP@R", "accuracy", "Recall@1, new classes", "MAP@R, new classes")
     words = (
-        "*measured*: `shadowmetric compare --data fashion_mnist --epochs 2` and, five classes for training and the "
-        "other five for the test, `--split classes --epochs 4`; small_cnn, three seeds. Rows: "
+        "*measured*: `shadowmetric compare --data fashion_mnist --mining-unit squared --epochs 2` and, five classes "
+        "for training and the other five for the test, `--split classes --epochs 4`; small_cnn, three seeds. Rows: "
         "[fashion-mnist.csv](../paper/records/fashion-mnist.csv), "
-        "[fashion-mnist-classes.csv](../paper/records/fashion-mnist-classes.csv)."
+        f"[fashion-mnist-classes.csv](../paper/records/fashion-mnist-classes.csv). {OLD_BASE}"
     )
     return Table("Losses", words, headings, rows, tuple(names.values()))
 

@@ -19,7 +19,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.checks import ELSEWHERE
 from shadowmetric.losses.sums import SummedLoss, Sums
 from shadowmetric.mining.given import Given
 from shadowmetric.ops.memory import Cost
@@ -69,7 +68,7 @@ class CrossBatchMemory(SummedLoss):
         references, reference_labels, anchors_at = given.references, given.reference_labels, given.anchors_at
         if references is None or reference_labels is None:
             references, reference_labels, anchors_at = embeddings, labels, 0
-        elif anchors_at is None or anchors_at == ELSEWHERE:
+        elif not isinstance(anchors_at, int):
             raise ValueError("a memory is what rows are compared with; give references only with anchors_at.")
         others, other_labels = references, reference_labels
         if self.filled and self.seen >= self.warmup:

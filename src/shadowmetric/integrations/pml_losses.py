@@ -1,8 +1,8 @@
 """`train --loss pml:NAME`: any loss of pytorch-metric-learning (PML) by the name of its class, in our trainings.
 
 Losses of triplets (TripletMarginLoss, MarginLoss) get the margin, in PML's unit, which is the Euclidean distance, and
-the triplets of our miner, whose margin stays in squared distance. All others keep PML's defaults and choose their own
-pairs. Classes and dim are given to losses that ask for them; what a loss learns has a rate of its own.
+the triplets of our miner, which compares distances too (or as --mining-unit says). All others keep PML's defaults and
+choose their own pairs. Classes and dim are given to losses that ask for them; what a loss learns has a rate of its own.
 
 Some losses keep state in plain attributes: here these are buffers, so that a checkpoint holds them, and are cut from
 the graph of the batch before. Memory: what PML takes, mostly a few S×S tensors, S×S×S for some.
@@ -18,7 +18,9 @@ from torch import Tensor, nn
 
 from shadowmetric.errors import Mistake
 from shadowmetric.integrations.pml_version import unknown_pml
-from shadowmetric.losses.mined import MINERS
+from shadowmetric.losses.catalogue import choose_miner
+from shadowmetric.losses.mined import MINERS, MinerName
+from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Miner
 
 PREFIX = "pml:"
@@ -27,11 +29,15 @@ CENTER_RATE = 1e-2  # of what a loss learns, as of the centres of our own
 
 
 class PMLLoss(nn.Module):
-    """A loss of PML, called as ours are. miner: what chooses its triplets; None leaves that to the loss."""
+    """A loss of PML, called as ours are.
 
-    def __init__(self, loss: nn.Module, miner: Miner | None = None):
+    miner: what chooses its triplets, or its name; None leaves that to the loss. A miner by name compares distances.
+    """
+
+    def __init__(self, loss: nn.Module, miner: MinerName | Miner | None = None, *, scratch_bytes: int = SCRATCH_BYTES):
         super().__init__()
-        self.loss, self.miner = loss, miner
+        self.loss, self.scratch_bytes = loss, scratch_bytes
+        self.miner = self.make_miner(miner) if isinstance(miner, str) else miner
         for name, value in [(name, value) for name, value in vars(loss).items() if isinstance(value, Tensor)]:
             delattr(loss, name)
             loss.register_buffer(name, value)
@@ -55,6 +61,11 @@ class PMLLoss(nn.Module):
         except ValueError as wrong:
             said = " ".join(str(wrong).split())
             raise Mistake(f"{PREFIX}{type(self.loss).__name__} can't be trained so: {said}.") from None
+
+    def make_miner(self, name: MinerName) -> Miner:
+        """Return the miner of a name: it compares distances as the loss does, with the loss's margin."""
+        loss: Any = self.loss
+        return MINERS[name](loss.margin, "distance", loss.distance.normalize_embeddings, self.scratch_bytes)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Return what the loss learns, with its own learning rate, for an optimiser."""
@@ -80,14 +91,23 @@ def pml_class(name: str) -> type[nn.Module]:
 
 
 def build_pml_loss(
-    name: str, *, margin: float, miner: str, classes: int, dim: int, scratch_bytes: int, unit_rows: bool
+    name: str,
+    *,
+    margin: float,
+    miner: str,
+    classes: int,
+    dim: int,
+    scratch_bytes: int,
+    unit_rows: bool,
+    mining_unit: str = "loss",
 ) -> PMLLoss:
     """Return the loss of that name. unit_rows: of losses of triplets; the others have PML's choice."""
     kind, known = pml_class(name), {"num_classes": classes, "embedding_size": dim, "descriptors_dim": dim}
     if kind.__name__ in OF_TRIPLETS:
         loss: Any = kind(margin=margin)
         loss.distance.normalize_embeddings = unit_rows
-        return PMLLoss(loss, MINERS[miner](margin, scratch_bytes))
+        chosen = choose_miner(miner, margin, scratch_bytes, mining_unit)
+        return PMLLoss(loss, chosen, scratch_bytes=scratch_bytes)
     signatures = [inspect.signature(one.__init__) for one in kind.__mro__ if "__init__" in vars(one)]
     asked = [each for found in signatures for each in found.parameters.values() if each.default is each.empty]
     try:

@@ -2,6 +2,7 @@
 
     InPML(sm.ShadowLoss(0.2))            a loss of ours as a PML loss: in its wrappers, reducers and trainers
     MinerInPML(sm.SemiHardMiner(0.2))    a miner of ours where PML insists on its own class; elsewhere it takes ours
+    CrossBatchMemory, SelfSupervisedLoss PML's own, which take InPML beside the losses that PML lists by name
 
 InPML(loss)(embeddings, labels) is loss(embeddings, labels), value and gradient, and as memory-linear. It is not where
 
@@ -10,19 +11,19 @@ InPML(loss)(embeddings, labels) is loss(embeddings, labels), value and gradient,
                                           triplets as PML does it, every positive of an anchor with every negative
     a PML reducer is given                a few numbers for each triplet, all of which are listed
 
-PML's CrossBatchMemory without a miner names every pair: give it a miner of ours. It compares with a copy of the batch,
+CrossBatchMemory without a miner names every pair: give it a miner of ours. It compares with a copy of the batch,
 so that only anchors learn; ours lets positives and negatives of the batch itself learn too.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from shadowmetric.integrations.pml_version import unknown_pml
 
 if wrong := unknown_pml():  # before a name that another version may lack
     raise ImportError(wrong)
 
-from pytorch_metric_learning.losses import BaseMetricLossFunction, CrossBatchMemory, SelfSupervisedLoss
+from pytorch_metric_learning import losses
 from pytorch_metric_learning.miners import BaseMiner
 from pytorch_metric_learning.reducers import BaseReducer, DoNothingReducer
 from pytorch_metric_learning.utils.loss_and_miner_utils import convert_to_triplets
@@ -37,14 +38,22 @@ from shadowmetric.mining.pairs import NamedPairs
 from shadowmetric.types import Miner
 
 
-class InPML(BaseMetricLossFunction):
+class PMLSettings(TypedDict, total=False):
+    """What every loss of PML can be told."""
+
+    embedding_regularizer: nn.Module | None
+    embedding_reg_weight: float
+    collect_stats: bool | None
+
+
+class InPML(losses.BaseMetricLossFunction):
     """A loss of ours as a loss of PML.
 
     reducer: one of PML's, for the values of triplets; None keeps the reduction of the loss itself.
     settings: embedding_regularizer, embedding_reg_weight, collect_stats, as for every loss of PML.
     """
 
-    def __init__(self, loss: nn.Module, reducer: BaseReducer | None = None, **settings: Any):
+    def __init__(self, loss: nn.Module, reducer: BaseReducer | None = None, **settings: Unpack[PMLSettings]):
         if not isinstance(loss, SummedLoss):
             raise ValueError(f"the loss is a {type(loss).__name__}; give a loss of rows, bare, such as ShadowLoss().")
         if "distance" in settings:
@@ -55,7 +64,7 @@ class InPML(BaseMetricLossFunction):
                 f"{type(loss).__name__} gives one number, not one for each triplet, and {type(reducer).__name__} has "
                 "nothing to reduce; leave it out."
             )
-        super().__init__(reducer=reducer, **settings)
+        super().__init__(reducer=reducer, **settings)  # pyright: ignore[reportArgumentType]
         self.loss: SummedLoss = loss
         self.each_triplet = of_triplets and reducer is not None
 
@@ -103,11 +112,19 @@ class MinerInPML(BaseMiner):
         return self.miner(embeddings, labels, *(() if ref_emb is embeddings else (ref_emb, ref_labels)))
 
 
-def _admit(wrapper: Any) -> None:
-    """Let a wrapper of PML take our losses: it looks for the name of their class in a list."""
-    names = wrapper.supported_losses()
-    wrapper.supported_losses = staticmethod(lambda: [*names, InPML.__name__])
+class CrossBatchMemory(losses.CrossBatchMemory):
+    """PML's memory for the losses that it takes itself, and for InPML."""
+
+    @staticmethod
+    def supported_losses() -> list[str]:
+        """Return the names of the losses that it takes."""
+        return [*losses.CrossBatchMemory.supported_losses(), InPML.__name__]
 
 
-_admit(CrossBatchMemory)
-_admit(SelfSupervisedLoss)
+class SelfSupervisedLoss(losses.SelfSupervisedLoss):
+    """PML's loss of two views for the losses that it takes itself, and for InPML."""
+
+    @staticmethod
+    def supported_losses() -> list[str]:
+        """Return the names of the losses that it takes."""
+        return [*losses.SelfSupervisedLoss.supported_losses(), InPML.__name__]

@@ -1,17 +1,29 @@
-"""One loss per file: the formula in its first lines, the module that holds its settings below."""
+"""One loss per file: the formula in its first lines, then a function, and the module that holds its settings."""
 
 from shadowmetric.losses.angular import AngularLoss as AngularLoss
+from shadowmetric.losses.angular import angular_loss as angular_loss
 from shadowmetric.losses.angular_triplet import AngularTripletLoss as AngularTripletLoss
+from shadowmetric.losses.angular_triplet import angular_triplet_loss as angular_triplet_loss
 from shadowmetric.losses.arc_face import ArcFaceLoss as ArcFaceLoss
+from shadowmetric.losses.arc_face import arc_face_loss as arc_face_loss
 from shadowmetric.losses.contrastive import ContrastiveLoss as ContrastiveLoss
+from shadowmetric.losses.contrastive import contrastive_loss as contrastive_loss
 from shadowmetric.losses.lifted_structure import LiftedStructureLoss as LiftedStructureLoss
+from shadowmetric.losses.lifted_structure import lifted_structure_loss as lifted_structure_loss
+from shadowmetric.losses.margins import EquivalentMargins as EquivalentMargins
 from shadowmetric.losses.margins import equivalent_margins as equivalent_margins
 from shadowmetric.losses.multi_similarity import MultiSimilarityLoss as MultiSimilarityLoss
+from shadowmetric.losses.multi_similarity import multi_similarity_loss as multi_similarity_loss
 from shadowmetric.losses.n_pair import NPairLoss as NPairLoss
+from shadowmetric.losses.n_pair import n_pair_loss as n_pair_loss
 from shadowmetric.losses.ranked_list import RankedListLoss as RankedListLoss
+from shadowmetric.losses.ranked_list import ranked_list_loss as ranked_list_loss
 from shadowmetric.losses.shadow import ShadowLoss as ShadowLoss
 from shadowmetric.losses.shadow import shadow_loss as shadow_loss
 from shadowmetric.losses.shadow import shadow_loss_rows as shadow_loss_rows
 from shadowmetric.losses.soft_margin_triplet import SoftMarginTripletLoss as SoftMarginTripletLoss
+from shadowmetric.losses.soft_margin_triplet import soft_margin_triplet_loss as soft_margin_triplet_loss
 from shadowmetric.losses.soft_triple import SoftTripleLoss as SoftTripleLoss
+from shadowmetric.losses.soft_triple import soft_triple_loss as soft_triple_loss
 from shadowmetric.losses.triplet import TripletLoss as TripletLoss
+from shadowmetric.losses.triplet import triplet_loss as triplet_loss

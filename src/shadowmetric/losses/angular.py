@@ -12,6 +12,7 @@ since a block then holds rows of both. Time: two products per positive.
 
 import math
 from collections.abc import Sequence
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ from torch.nn.functional import softplus
 
 from shadowmetric.checks import check_slots, check_triplets
 from shadowmetric.losses.distances import similarity
-from shadowmetric.losses.row_loss import log_sum_exp_without
+from shadowmetric.losses.row_loss import RowSettings, log_sum_exp_without
 from shadowmetric.losses.sums import SummedLoss, Sums, mean_of, mean_of_real
 from shadowmetric.mining.given import NAMING, Given
 from shadowmetric.mining.pairs import LabelPairs
@@ -28,8 +29,24 @@ from shadowmetric.ops.pair_measures import pair_measures
 from shadowmetric.ops.row_stream import Stream, TermList, row_stream
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
+from shadowmetric.types import Embeddings, References, Scalar
 
 TEMPORARIES = 8.0  # blocks that one block of pairs makes
+
+
+def angular_loss(
+    embeddings: Embeddings,
+    labels: Tensor,
+    triplets: Sequence[Tensor] | None = None,
+    *,
+    degrees: float = 45.0,
+    references: References | None = None,
+    reference_labels: Tensor | None = None,
+    **settings: Unpack[RowSettings],
+) -> Scalar:
+    """Return the angular loss of a batch, of all positive pairs or of given triplets."""
+    loss = AngularLoss(degrees, **settings)
+    return loss(embeddings, labels, triplets, references=references, reference_labels=reference_labels)
 
 
 class AngularLoss(SummedLoss):

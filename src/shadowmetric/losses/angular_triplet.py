@@ -7,17 +7,39 @@ of 0.2 as the paper says. Wang et al.'s angular loss is another one: `AngularLos
 An angle does not depend on the rows' lengths, so `normalize` changes nothing.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from shadowmetric.losses.distances import angle
-from shadowmetric.losses.mined import MinedLoss
+from shadowmetric.losses.mined import MinedLoss, hinge_at, loss_of_triplets
+from shadowmetric.losses.reductions import Reduction
+from shadowmetric.losses.slopes import Slopes, angle_and_slope, relu_and_slope
+from shadowmetric.types import Embeddings, References, Scalar
+
+
+def angular_triplet_loss(
+    embeddings: Embeddings,
+    triplets: Sequence[Tensor],
+    *,
+    margin: float = 0.2,
+    normalize: bool = True,
+    reduction: Reduction = "mean",
+    references: References | None = None,
+) -> Scalar:
+    """Return the angular triplet loss of the triplets; zero, with a graph, if there are none."""
+    hinge = hinge_at(margin)
+    return loss_of_triplets(
+        embeddings, triplets, angle, hinge, normalize=normalize, reduction=reduction, references=references
+    )
 
 
 class AngularTripletLoss(MinedLoss):
     """Angular triplet loss of a batch. margin is in radians."""
 
-    unit = "radians"
+    unit = "angle"
+    slopes = Slopes(angle_and_slope, relu_and_slope)
 
     def measure(self, dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
         """Return the angle."""

@@ -9,14 +9,32 @@ Rows are streamed against the weights, so (batch, classes) never exists. Memory:
 """
 
 import math
+from typing import Unpack
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, hardtanh
 
 from shadowmetric.checks import check_margin
-from shadowmetric.losses.proxies import ProxyLoss
+from shadowmetric.losses.proxies import ProxyLoss, ProxySettings, loss_with_centers
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
+from shadowmetric.types import Embeddings, Scalar
+
+
+def arc_face_loss(
+    embeddings: Embeddings,
+    labels: Tensor,
+    centers: Tensor,  # (classes, dim)
+    *,
+    scale: float = 64.0,
+    margin: float = 0.5,
+    **settings: Unpack[ProxySettings],
+) -> Scalar:
+    """Return the ArcFace loss of a batch against the weights of all classes."""
+    classes, dim = centers.shape
+    return loss_with_centers(
+        lambda: ArcFaceLoss(classes, dim, scale=scale, margin=margin, **settings), embeddings, labels, centers
+    )
 
 
 class ArcFaceLoss(ProxyLoss):

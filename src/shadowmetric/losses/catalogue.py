@@ -1,34 +1,41 @@
 """Every loss by its name, as commands and settings spell it.
 
-Margin and miner are asked of losses of triplets only; the others keep the values of their papers. Two entries are
-controls, not methods. On unit rows Shadow at margin m is half the squared Triplet at margin 2m, so
+Margin and miner are asked of losses of triplets only; the others keep the values of their papers. A miner is one by
+name, which compares what the loss does, or that of the paper's protocol, which compares squared distances of unit rows
+whatever the loss (mining_unit).
 
-    triplet_control    Triplet at 2m with the triplets that are mined at m: what Shadow is, but for the factor
+Two entries are controls, not methods. On unit rows Shadow at margin m is half the squared Triplet at margin 2m, so
+
+    triplet_control    Triplet at 2m with the triplets of Shadow at m: what Shadow is, but for the factor
     double_shadow      Shadow times 2: exactly that Triplet. AdamW ignores a factor but for its epsilon and rounding, so
                        what differs between it and Shadow is noise of training
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from torch import Tensor, nn
 
-from shadowmetric.checks import check_choice
+from shadowmetric.checks import check_choice, check_margin
 from shadowmetric.losses.angular import AngularLoss
 from shadowmetric.losses.angular_triplet import AngularTripletLoss
 from shadowmetric.losses.arc_face import ArcFaceLoss
 from shadowmetric.losses.contrastive import ContrastiveLoss
 from shadowmetric.losses.lifted_structure import LiftedStructureLoss
-from shadowmetric.losses.mined import MINERS, MinedSettings
+from shadowmetric.losses.mined import MINERS, MinedSettings, MinerName
 from shadowmetric.losses.multi_similarity import MultiSimilarityLoss
 from shadowmetric.losses.n_pair import NPairLoss
 from shadowmetric.losses.ranked_list import RankedListLoss
 from shadowmetric.losses.shadow import ShadowLoss
+from shadowmetric.losses.slopes import Slopes, gap_and_slope, relu_and_slope
 from shadowmetric.losses.soft_margin_triplet import SoftMarginTripletLoss
 from shadowmetric.losses.soft_triple import SoftTripleLoss
 from shadowmetric.losses.triplet import TripletLoss
+from shadowmetric.mining.miner import GivenMiner
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Miner
+
+MiningUnit = Literal["loss", "squared"]
 
 
 class LossChoice(NamedTuple):
@@ -40,6 +47,16 @@ class LossChoice(NamedTuple):
     dim: int
     scratch: int = SCRATCH_BYTES
     unit_rows: bool = True
+    mining_unit: str = "loss"
+
+
+class TripletControl(TripletLoss):
+    """Triplet loss at a margin, with the triplets of Shadow at half of it."""
+
+    def make_miner(self, name: MinerName) -> GivenMiner:
+        """Return the miner of Shadow."""
+        check_choice(name, tuple(MINERS), "miner")
+        return MINERS[name](self.margin / 2, "gap", self.normalize, self.scratch_bytes)
 
 
 class DoubleShadow(ShadowLoss):
@@ -49,19 +66,26 @@ class DoubleShadow(ShadowLoss):
         """Return twice the value of triplets."""
         return 2 * super().hinge(closer, farther)
 
-
-def _mined_at(choice: LossChoice) -> Miner:
-    return MINERS[choice.miner](choice.margin, choice.scratch)
+    slopes = Slopes(gap_and_slope, lambda difference: tuple(2 * part for part in relu_and_slope(difference)))
 
 
-def _how(choice: LossChoice, miner: str | Miner | None = None) -> MinedSettings:
-    return {"miner": miner or choice.miner, "normalize": choice.unit_rows, "scratch_bytes": choice.scratch}
+def choose_miner(name: str, margin: float, scratch: int, mining_unit: str) -> MinerName | Miner:
+    """Return the name, for a loss to make its miner of, or the miner of the paper's protocol."""
+    check_choice(mining_unit, get_args(MiningUnit), "mining_unit")
+    if name not in MINERS:
+        raise ValueError(f"miner is {name!r}; choose one of {', '.join(MINERS)}.")
+    return name if mining_unit == "loss" else MINERS[name](margin, "squared", True, scratch)
+
+
+def _how(choice: LossChoice) -> MinedSettings:
+    miner = choose_miner(choice.miner, choice.margin, choice.scratch, choice.mining_unit)
+    return {"miner": miner, "normalize": choice.unit_rows, "scratch_bytes": choice.scratch}
 
 
 LOSSES: dict[str, Callable[[LossChoice], nn.Module]] = {
     "shadow": lambda choice: ShadowLoss(choice.margin, **_how(choice)),
     "triplet": lambda choice: TripletLoss(choice.margin, **_how(choice)),
-    "soft_margin_triplet": lambda choice: SoftMarginTripletLoss(**_how(choice, _mined_at(choice))),
+    "soft_margin_triplet": lambda choice: SoftMarginTripletLoss(**_how(choice)),
     "angular_triplet": lambda choice: AngularTripletLoss(choice.margin, **_how(choice)),
     "soft_triple": lambda choice: SoftTripleLoss(choice.classes, choice.dim, scratch_bytes=choice.scratch),
     "multi_similarity": lambda choice: MultiSimilarityLoss(scratch_bytes=choice.scratch),
@@ -71,7 +95,7 @@ LOSSES: dict[str, Callable[[LossChoice], nn.Module]] = {
     "n_pair": lambda choice: NPairLoss(scratch_bytes=choice.scratch),
     "ranked_list": lambda choice: RankedListLoss(scratch_bytes=choice.scratch),
     "arc_face": lambda choice: ArcFaceLoss(choice.classes, choice.dim, scratch_bytes=choice.scratch),
-    "triplet_control": lambda choice: TripletLoss(2 * choice.margin, **_how(choice, _mined_at(choice))),
+    "triplet_control": lambda choice: TripletControl(2 * choice.margin, **_how(choice)),
     "double_shadow": lambda choice: DoubleShadow(choice.margin, **_how(choice)),
 }
 PAPER_LOSSES = ("shadow", "triplet", "soft_margin_triplet", "angular_triplet", "soft_triple", "multi_similarity")
@@ -87,8 +111,14 @@ def build_loss(
     dim: int,
     scratch_bytes: int = SCRATCH_BYTES,
     unit_rows: bool = True,
+    mining_unit: str = "loss",
 ) -> nn.Module:
-    """Return the loss of that name. unit_rows: of losses of triplets; the others have their papers' choice."""
+    """Return the loss of that name.
+
+    unit_rows, mining_unit: of losses of triplets; the others have their papers' choice.
+    """
     check_choice(name, tuple(LOSSES), "loss")
+    check_margin(margin)
     check_choice(miner, tuple(MINERS), "miner")
-    return LOSSES[name](LossChoice(margin, miner, classes, dim, scratch_bytes, unit_rows))
+    check_choice(mining_unit, get_args(MiningUnit), "mining_unit")
+    return LOSSES[name](LossChoice(margin, miner, classes, dim, scratch_bytes, unit_rows, mining_unit))

@@ -8,17 +8,36 @@ the mean over negative pairs, so that the many negatives do not outvote the few 
 Memory: the scratch; rows are streamed and never kept.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_choice, check_margin
+from shadowmetric.checks import check_margin
 from shadowmetric.losses.distances import root
-from shadowmetric.losses.reductions import REDUCTIONS, Totals, reduced
-from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss
+from shadowmetric.losses.reductions import Reduction, Totals, check_reduction, reduced
+from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, RowSettings
 from shadowmetric.losses.sums import Sums, joined
 from shadowmetric.mining.pairs import Masks
+from shadowmetric.types import Embeddings, References, Scalar
+
+
+def contrastive_loss(
+    embeddings: Embeddings,
+    labels: Tensor,
+    triplets: Sequence[Tensor] | None = None,
+    *,
+    margin: float = 1.0,
+    squared: bool = True,
+    reduction: Reduction = "mean",
+    references: References | None = None,
+    reference_labels: Tensor | None = None,
+    **settings: Unpack[RowSettings],
+) -> Scalar:
+    """Return the contrastive loss of a batch, of all pairs or of given triplets."""
+    loss = ContrastiveLoss(margin=margin, squared=squared, reduction=reduction, **settings)
+    return loss(embeddings, labels, triplets, references=references, reference_labels=reference_labels)
 
 
 class ContrastiveLoss(RowLoss):
@@ -27,11 +46,18 @@ class ContrastiveLoss(RowLoss):
     unit = "distance"
     temporaries = 11.0
 
-    def __init__(self, margin: float = 1.0, *, squared: bool = True, reduction: str = "mean", **settings: Any):
+    def __init__(
+        self,
+        margin: float = 1.0,
+        *,
+        squared: bool = True,
+        reduction: Reduction = "mean",
+        **settings: Unpack[RowSettings],
+    ):
         super().__init__(**settings)
         self.margin = check_margin(margin)
         self.squared = squared
-        self.reduction = check_choice(reduction, REDUCTIONS, "reduction")
+        self.reduction: Reduction = check_reduction(reduction)
 
     def batch_sums(self, batch: Batch) -> Sums:
         """Return the sums of positive pairs, and those of negative ones."""

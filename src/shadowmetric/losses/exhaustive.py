@@ -18,7 +18,7 @@ from shadowmetric.mining import AllMiner, SemiHardMiner
 from shadowmetric.mining.given import Given
 from shadowmetric.mining.pairs import LabelPairs
 from shadowmetric.mining.slots import SLOTS_AT_ONCE
-from shadowmetric.mining.window import upper_end
+from shadowmetric.ops.free_gaps import gap_block
 from shadowmetric.ops.grid_rows import ExactSide
 from shadowmetric.ops.pair_measures import Measure
 from shadowmetric.ops.row_graph import Term
@@ -55,10 +55,12 @@ def all_triplet_totals(
 
     def terms(start: int, stop: int) -> Sequence:
         negative = ~pairs.not_negative(start, stop)
-        mined_at = None  # squared distances that the miner compares, where the loss compares others
-        if isinstance(miner, SemiHardMiner) and miner.normalize != normalize:
-            grids = Given(rows, pairs.labels, others).grids(normalize=miner.normalize)
-            mined_at = ExactSide(grids[0]).squared_distances(slice(start, stop), ExactSide(grids[1]))
+        mined_at = None  # what the miner compares, and |a|^2, where the loss compares other rows
+        if isinstance(miner, SemiHardMiner) and miner.comparison.unit_rows != normalize:
+            left, right = Given(rows, pairs.labels, others).grids(normalize=miner.comparison.unit_rows)
+            make_block = gap_block if miner.comparison.of_gaps else ExactSide.squared_distances
+            compared = make_block(ExactSide(left), slice(start, stop), ExactSide(right))
+            mined_at = compared, left.square[start:stop, None]
 
         def partner_term(slot: int) -> Term:
             partner, real = positives.of(start, stop, min(slot + at_once, slots), after=slot)
@@ -66,8 +68,8 @@ def all_triplet_totals(
             def term(dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
                 chosen = real[:, :, None] & negative[:, None]  # (rows, slots, references)
                 if isinstance(miner, SemiHardMiner):
-                    squared = squared_distance(dots, square, other_square) if mined_at is None else mined_at
-                    chosen = chosen & _inside(miner, squared.detach(), partner)
+                    compared = _compared(miner, dots, square, other_square) if mined_at is None else mined_at
+                    chosen = chosen & _inside(miner, *compared, partner)
                 closer = measure(dots.gather(1, partner), square, other_square[partner])
                 farther = measure(dots, square, other_square)
                 value = torch.where(chosen, hinge(closer[:, :, None], farther[:, None]), 0.0)
@@ -83,8 +85,17 @@ def all_triplet_totals(
     return Totals(*totals.to(working_dtype(rows.dtype, given.others.dtype)))
 
 
-def _inside(miner: SemiHardMiner, squared: Tensor, partner: Tensor) -> Tensor:
+@torch.no_grad()
+def _compared(miner: SemiHardMiner, dots: Tensor, square: Tensor, other_square: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what the miner compares, and |a|^2, of rows as the loss compares them."""
+    if miner.comparison.of_gaps:
+        return (dots - square).abs(), square
+    return squared_distance(dots, square, other_square), square
+
+
+@torch.no_grad()
+def _inside(miner: SemiHardMiner, compared: Tensor, square: Tensor, partner: Tensor) -> Tensor:
     """Return which columns lie in the windows of the partners: (rows, slots, references)."""
-    floor = squared.gather(1, partner)
-    upper = upper_end(floor, miner.margin, miner.unit)
-    return (squared[:, None] > floor[:, :, None]) & (squared[:, None] < upper[:, :, None])
+    floor = compared.gather(1, partner)
+    upper = miner.comparison.upper_end(floor, miner.margin, square)
+    return (compared[:, None] > floor[:, :, None]) & (compared[:, None] < upper[:, :, None])

@@ -11,19 +11,36 @@ each pair), pairs are measured as a list instead.
 Memory: the scratch, and a few numbers per row and positive pair.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_margin
 from shadowmetric.losses.distances import distance, root
-from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, log_sum_exp_without
+from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, RowSettings, log_sum_exp_without
 from shadowmetric.losses.sums import Sums, mean_of_real
+from shadowmetric.types import Embeddings, References, Scalar
 
 LEAST = -1e30  # L of a row without negatives, whose exponential is 0
 FEW_PLACES = 2**10  # never too many
 WASTED = 2  # places for each positive pair, at most
+
+
+def lifted_structure_loss(
+    embeddings: Embeddings,
+    labels: Tensor,
+    triplets: Sequence[Tensor] | None = None,
+    *,
+    margin: float = 1.0,
+    references: References | None = None,
+    reference_labels: Tensor | None = None,
+    **settings: Unpack[RowSettings],
+) -> Scalar:
+    """Return the lifted-structure loss of a batch, of all pairs or of given triplets."""
+    loss = LiftedStructureLoss(margin=margin, **settings)
+    return loss(embeddings, labels, triplets, references=references, reference_labels=reference_labels)
 
 
 class LiftedStructureLoss(RowLoss):
@@ -38,8 +55,8 @@ class LiftedStructureLoss(RowLoss):
     temporaries = 12.0
     pair_kept, pair_peak = (33, 9), (40, 13)
 
-    def __init__(self, margin: float = 1.0, *, slots: int | None = None, **settings: Any):
-        super().__init__(slots=slots, **settings)
+    def __init__(self, margin: float = 1.0, **settings: Unpack[RowSettings]):
+        super().__init__(**settings)
         self.margin = check_margin(margin)
 
     def batch_sums(self, batch: Batch) -> Sums:

@@ -9,15 +9,15 @@ that starts at distance 0, which is where their relation is usually quoted.
 """
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from shadowmetric.checks import check_choice, check_margin
 
-UNITS = ("gap", "cosine", "squared_distance", "distance", "angle")
+MarginUnit = Literal["gap", "cosine", "squared_distance", "distance", "angle"]
 
 
 class EquivalentMargins(NamedTuple):
-    """One margin in five units. gap, cosine and squared_distance are exact; distance and angle hold from 0."""
+    """One margin in five units; its text is the table. gap, cosine and squared_distance are exact everywhere."""
 
     gap: float
     cosine: float
@@ -25,19 +25,25 @@ class EquivalentMargins(NamedTuple):
     distance: float
     angle: float
 
-    def __str__(self) -> str:
-        exact = f"gap {self.gap:.6g} = cosine {self.cosine:.6g} = squared distance {self.squared_distance:.6g} (exact)"
-        angle = f"angle {self.angle:.6g} rad ({math.degrees(self.angle):.4g} degrees)"
-        return f"{exact}; from 0: distance {self.distance:.6g}, {angle}"
+    def __repr__(self) -> str:
+        return "\n".join(
+            (
+                f"gap               {self.gap:.6g}",
+                f"cosine            {self.cosine:.6g}",
+                f"squared distance  {self.squared_distance:.6g}",
+                f"distance, from 0  {self.distance:.6g}",
+                f"angle, from 0     {self.angle:.6g} rad, {math.degrees(self.angle):.4g} degrees",
+            )
+        )
 
 
-def equivalent_margins(margin: float, unit: str = "gap") -> EquivalentMargins:
-    """Print and return what a margin in `unit` is in every unit, on unit rows.
+def equivalent_margins(margin: float, unit: MarginUnit = "gap") -> EquivalentMargins:
+    """Return what a margin in `unit` is in every unit, on unit rows.
 
     A Shadow loss with this gap is half a squared Triplet loss with this squared distance.
     """
     check_margin(margin)
-    check_choice(unit, UNITS, "unit")
+    check_choice(unit, get_args(MarginUnit), "unit")
     gap = {
         "gap": margin,
         "cosine": margin,
@@ -49,6 +55,4 @@ def equivalent_margins(margin: float, unit: str = "gap") -> EquivalentMargins:
         raise ValueError(
             f"a margin of {margin!r} in {unit} is more than unit rows can be apart (gap 2, distance 2, angle pi)."
         )
-    margins = EquivalentMargins(gap, gap, 2 * gap, math.sqrt(2 * gap), 2 * math.asin(math.sqrt(gap / 2)))
-    print(margins)
-    return margins
+    return EquivalentMargins(gap, gap, 2 * gap, math.sqrt(2 * gap), 2 * math.asin(math.sqrt(gap / 2)))

@@ -16,23 +16,26 @@ Memory: beyond the embeddings, a few numbers per triplet, or the scratch.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypedDict
+from typing import Literal, TypedDict, get_args
 
 import torch
 from torch import Tensor
 
 from shadowmetric.checks import (
-    ELSEWHERE,
     check_choice,
     check_margin,
+    check_rows,
     check_scratch,
     check_slots,
     check_triplets,
 )
 from shadowmetric.losses.exhaustive import STREAMED, all_triplet_totals, is_exhaustive
-from shadowmetric.losses.reductions import REDUCTIONS, reduced, totals_of
+from shadowmetric.losses.reductions import Reduction, check_reduction, reduced, totals_of
+from shadowmetric.losses.slopes import Slopes
+from shadowmetric.losses.small_batch import is_small, small_sums
 from shadowmetric.losses.sums import SummedLoss, Sums, sums_of
 from shadowmetric.mining import AllMiner, BatchHardMiner, HardMiner, SemiHardMiner
+from shadowmetric.mining.comparison import Unit
 from shadowmetric.mining.given import NAMING, Given, Mined
 from shadowmetric.mining.miner import GivenMiner
 from shadowmetric.mining.slots import Slots, SlotTriplets, arrange_slots
@@ -42,13 +45,24 @@ from shadowmetric.ops.pair_measures import Measure, pair_measures
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.ops.slot_pairs import SlotPairs, slot_totals
-from shadowmetric.types import Hinge, Miner, Triplets, TripletValues
+from shadowmetric.types import Hinge, Miner, Scalar, Triplets, TripletValues
 
-MINERS: dict[str, Callable[[float, int], Miner]] = {
-    "hard": lambda margin, scratch: HardMiner(scratch_bytes=scratch),
-    "semi_hard": lambda margin, scratch: SemiHardMiner(margin, scratch_bytes=scratch),
-    "batch_hard": lambda margin, scratch: BatchHardMiner(scratch_bytes=scratch),
-    "all": lambda margin, scratch: AllMiner(),
+MinerName = Literal["hard", "semi_hard", "batch_hard", "all"]
+MINERS: dict[MinerName, Callable[[float, Unit, bool, int], GivenMiner]] = {
+    "hard": lambda margin, unit, unit_rows, scratch: HardMiner(unit=unit, normalize=unit_rows, scratch_bytes=scratch),
+    "semi_hard": lambda margin, unit, unit_rows, scratch: SemiHardMiner(
+        margin, unit=unit, normalize=unit_rows, scratch_bytes=scratch
+    ),
+    "batch_hard": lambda margin, unit, unit_rows, scratch: BatchHardMiner(
+        unit=unit, normalize=unit_rows, scratch_bytes=scratch
+    ),
+    "all": lambda margin, unit, unit_rows, scratch: AllMiner(),
+}
+UNIT_NAMES: dict[Unit, str] = {
+    "gap": "gap",
+    "squared": "squared distance",
+    "distance": "distance",
+    "angle": "radians",
 }
 MEASURED = 128.0  # bytes of a triplet while its pairs are measured in float64
 
@@ -56,9 +70,9 @@ MEASURED = 128.0  # bytes of a triplet while its pairs are measured in float64
 class MinedSettings(TypedDict, total=False):
     """What every loss of triplets can be told besides its margin."""
 
-    miner: str | Miner
+    miner: MinerName | Miner
     normalize: bool
-    reduction: str
+    reduction: Reduction
     slots: int | None
     fused: bool
     scratch_bytes: int
@@ -68,7 +82,7 @@ class MinedSettings(TypedDict, total=False):
 def triplet_values(
     given: Given, mined: Mined, measure: Measure, hinge: Hinge, *, normalize: bool = True
 ) -> TripletValues:
-    """Return hinge(measure(a, p), measure(a, n)) for each triplet; the distances of `mined` are of unit rows."""
+    """Return hinge(measure(a, p), measure(a, n)) for each triplet; distances in `mined` are squared, of unit rows."""
     anchor, positive, negative = mined.triplets
     squared = torch.cat(mined.squared) if mined.squared is not None and normalize else None
     values = pair_measures(
@@ -104,13 +118,38 @@ def slot_pairs_of(given: Given, mined: SlotTriplets, *, normalize: bool, known: 
     return SlotPairs(other, dots, (left.square[:, None], right.square[other]), None)
 
 
+def hinge_at(margin: float) -> Hinge:
+    """Return max(closer - farther + margin, 0) as a function."""
+    check_margin(margin)
+    return lambda closer, farther: torch.relu(closer - farther + margin)
+
+
+def loss_of_triplets(
+    embeddings: Tensor,
+    triplets: Sequence[Tensor],
+    measure: Measure,
+    hinge: Hinge,
+    *,
+    normalize: bool,
+    reduction: Reduction,
+    references: Tensor | None,
+) -> Scalar:
+    """Return the reduced values of given triplets; zero, with a graph, if there are none."""
+    check_rows(embeddings)
+    check_reduction(reduction)
+    given = Given(embeddings, torch.empty(0), references)
+    checked = check_triplets(triplets, len(embeddings), len(given.others), embeddings.device)
+    values = triplet_values(given, Mined(checked), measure, hinge, normalize=normalize)
+    return reduced(totals_of(values), reduction).value()
+
+
 class MinedLoss(SummedLoss):
     """A loss of triplets: settings, mining and reduction. Subclasses give `measure` and `hinge`.
 
     margin: in the unit of what the loss compares; its `repr` says which.
-    miner: "hard", "semi_hard", "batch_hard" or "all", which take the loss's margin, or a miner object.
-    normalize: compare unit rows; False compares rows as they are. Miners given by name mine on unit rows
-    all the same, as the paper does; give a miner object with normalize=False to mine on rows as they are.
+    miner: "hard", "semi_hard", "batch_hard" or "all", which compare what the loss compares, with its margin in its
+    unit, on unit rows or rows as they are, as the loss does; or a miner object, which keeps its own settings.
+    normalize: compare unit rows; False compares rows as they are.
     reduction: "mean" or "sum" over triplets, or "mean_nonzero" over those with a value above zero.
     slots: the most positives that a row has, per_class - 1 of a batch with per_class rows of each class. With it a
     device never waits for the host, and torch.compile makes one graph; without it the labels are asked.
@@ -121,16 +160,17 @@ class MinedLoss(SummedLoss):
     debug: check values (finite, in range) on any device; on a CPU they always are.
     """
 
-    unit: str
+    unit: Unit
+    slopes: Slopes | None = None  # of unit rows, for small batches on a CPU; without them autograd is asked
     numbers_kept = 6  # of a triplet: two slopes of each pair, and what the hinge saves for backward
 
     def __init__(
         self,
         margin: float = 0.2,
         *,
-        miner: str | Miner = "semi_hard",
+        miner: MinerName | Miner = "semi_hard",
         normalize: bool = True,
-        reduction: str = "mean",
+        reduction: Reduction = "mean",
         slots: int | None = None,
         fused: bool = False,
         scratch_bytes: int = SCRATCH_BYTES,
@@ -138,17 +178,24 @@ class MinedLoss(SummedLoss):
     ):
         super().__init__()
         check_margin(margin)
-        if isinstance(miner, str):
-            check_choice(miner, tuple(MINERS), "miner")
-        elif not callable(miner):
-            raise ValueError(f"miner is {miner!r}; give one of {', '.join(MINERS)} or a miner object.")
-        self.margin = float(margin)
-        self.miner: Miner = MINERS[miner](margin, scratch_bytes) if isinstance(miner, str) else miner
-        self.normalize = normalize
-        self.reduction = check_choice(reduction, REDUCTIONS, "reduction")
+        self.margin, self.normalize = float(margin), normalize
+        self.reduction: Reduction = check_reduction(reduction)
         self.slots, self.fused = check_slots(slots), fused
         self.scratch_bytes = check_scratch(scratch_bytes)
+        self.miner: Miner = self.make_miner(miner) if isinstance(miner, str) else miner
+        if not callable(self.miner):
+            raise ValueError(f"miner is {miner!r}; give one of {', '.join(MINERS)} or a miner object.")
         self.debug = debug or getattr(self.miner, "debug", False)
+
+    @property
+    def window(self) -> float:
+        """Return the width of the semi-hard window of a miner by name, in the loss's unit."""
+        return self.margin
+
+    def make_miner(self, name: MinerName) -> GivenMiner:
+        """Return the miner of a name: it compares what this loss compares, and has its margin in its unit."""
+        check_choice(name, get_args(MinerName), "miner")
+        return MINERS[name](self.window, self.unit, self.normalize, self.scratch_bytes)
 
     def measure(self, dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
         """Return what is compared, from dot products and squared lengths."""
@@ -209,6 +256,10 @@ class MinedLoss(SummedLoss):
     def _sums_in_slots(self, given: Given, miner: GivenMiner, slots: Slots) -> Sums:
         """Return the sums over the triplets that are mined in slots."""
         mined = miner.mine_in_slots(given, slots)
+        known = self.normalize and miner.comparison.unit_rows
+        if known and self.slopes is not None and is_small(given):
+            return small_sums(given, mined, self.slopes, self.margin, self.reduction)
+        mined = mined.to_tensors()
         real, mean_nonzero = mined.real, self.reduction == "mean_nonzero"
         dtype = working_dtype(given.embeddings.dtype, given.others.dtype)
 
@@ -217,29 +268,26 @@ class MinedLoss(SummedLoss):
             values = torch.where(real, self.hinge(closer, farther), 0.0)
             return values.sum(), (values > 0 if mean_nonzero else real).sum()
 
-        pairs = slot_pairs_of(
-            given, mined, normalize=self.normalize, known=self.normalize and getattr(miner, "normalize", True)
-        )
+        pairs = slot_pairs_of(given, mined, normalize=self.normalize, known=known)
         total, count = slot_totals(given.embeddings, given.references, pairs._replace(fused=self.fused), reduce)
         return sums_of((total, 0 if self.reduction == "sum" else count))
 
     def said_settings(self) -> str:
         """Return the settings as text, the margin with its unit."""
-        unit = f" ({self.unit})" if self.unit else ""
         shape = f"normalize={self.normalize}, reduction={self.reduction!r}"
-        return f"margin={self.margin:g}{unit}, miner={self.miner}, {shape}"
+        return f"margin={self.margin:g} ({UNIT_NAMES[self.unit]}), miner={self.miner}, {shape}"
 
 
 def mine(miner: Miner, given: Given) -> Mined:
     """Call a miner, ours or another library's; the latter may pair an anchor with itself, which is left out."""
     if isinstance(miner, GivenMiner):
         mined = miner.mine(given)
-        return mined if getattr(miner, "normalize", True) else Mined(mined.triplets)
+        return mined if miner.comparison.unit_rows else Mined(mined.triplets)
     embeddings, references, anchors_at = given.embeddings, given.references, given.anchors_at
     if references is None:
         return Mined(Triplets(*miner(embeddings.detach(), given.labels)))
     found = Triplets(*miner(embeddings.detach(), given.labels, references.detach(), given.reference_labels))
-    if anchors_at is None or anchors_at == ELSEWHERE:
+    if not isinstance(anchors_at, int):
         return Mined(found)
     other = found.positive != found.anchor + anchors_at
     return Mined(Triplets(*(numbers[other] for numbers in found)))

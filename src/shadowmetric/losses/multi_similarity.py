@@ -5,22 +5,25 @@ s_ip < max over negatives of s_in + epsilon. Then
 
     loss_i = 1/alpha log(1 + sum_p exp(-alpha (s_ip - base))) + 1/beta log(1 + sum_n exp(beta (s_in - base)))
 
-summed over rows and divided by the batch. base is the paper's lambda; the paper says 1 (at which the
-negative term is nearly dead until cosines approach 1), the authors' code 0.5.
+summed over rows and divided by the batch. base is the paper's lambda. The paper prints 1, the authors' code has 0.5,
+which is the default here: beta is 50, so that a negative at cosine 0.8 counts exp(-10) at base 1, and exp(15) at 0.5.
+At 1 negatives hardly push until cosines approach 1, and a comparison would have a crippled baseline.
 
 Memory: the scratch; rows are streamed and never kept, but for 64 KiB of a small batch.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Unpack
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from shadowmetric.checks import check_margin, check_number
-from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss
+from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, RowSettings
 from shadowmetric.losses.sums import Sums, mean_of
 from shadowmetric.mining.pairs import Masks, NamedPairs
+from shadowmetric.types import Embeddings, References, Scalar
 
 
 def multi_similarity_rows(
@@ -41,6 +44,24 @@ def multi_similarity_rows(
     return softplus(pull) / alpha + softplus(push) / beta
 
 
+def multi_similarity_loss(
+    embeddings: Embeddings,
+    labels: Tensor,
+    triplets: Sequence[Tensor] | None = None,
+    *,
+    alpha: float = 2.0,
+    beta: float = 50.0,
+    base: float = 0.5,
+    epsilon: float = 0.1,
+    references: References | None = None,
+    reference_labels: Tensor | None = None,
+    **settings: Unpack[RowSettings],
+) -> Scalar:
+    """Return the Multi-Similarity loss of a batch, of all pairs or of given triplets."""
+    loss = MultiSimilarityLoss(alpha=alpha, beta=beta, base=base, epsilon=epsilon, **settings)
+    return loss(embeddings, labels, triplets, references=references, reference_labels=reference_labels)
+
+
 class MultiSimilarityLoss(RowLoss):
     """Multi-Similarity loss of a batch; similarity is the cosine. Given triplets replace its own choice of pairs."""
 
@@ -48,7 +69,13 @@ class MultiSimilarityLoss(RowLoss):
     slopes_kept = True
 
     def __init__(
-        self, *, alpha: float = 2.0, beta: float = 50.0, base: float = 1.0, epsilon: float = 0.1, **settings: Any
+        self,
+        *,
+        alpha: float = 2.0,
+        beta: float = 50.0,
+        base: float = 0.5,
+        epsilon: float = 0.1,
+        **settings: Unpack[RowSettings],
     ):
         super().__init__(**settings)
         self.alpha, self.beta = check_margin(alpha, name="alpha"), check_margin(beta, name="beta")

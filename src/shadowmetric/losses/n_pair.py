@@ -9,15 +9,33 @@ squared length: normalize=False.
 Memory: the scratch, and a few numbers per row; rows are streamed and never kept.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_margin, check_number
-from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, log_sum_exp_without
+from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, RowSettings, log_sum_exp_without
 from shadowmetric.losses.sums import Sums, joined, mean_of, sums_of
 from shadowmetric.ops.row_lengths import squared_lengths
+from shadowmetric.types import Embeddings, References, Scalar
+
+
+def n_pair_loss(
+    embeddings: Embeddings,
+    labels: Tensor,
+    triplets: Sequence[Tensor] | None = None,
+    *,
+    temperature: float = 1.0,
+    l2_weight: float = 0.0,
+    references: References | None = None,
+    reference_labels: Tensor | None = None,
+    **settings: Unpack[RowSettings],
+) -> Scalar:
+    """Return the N-pair loss of a batch, of all pairs or of given triplets."""
+    loss = NPairLoss(temperature=temperature, l2_weight=l2_weight, **settings)
+    return loss(embeddings, labels, triplets, references=references, reference_labels=reference_labels)
 
 
 class NPairLoss(RowLoss):
@@ -30,8 +48,8 @@ class NPairLoss(RowLoss):
     temporaries = 8.0
     places_kept = True
 
-    def __init__(self, *, temperature: float = 1.0, l2_weight: float = 0.0, slots: int | None = None, **settings: Any):
-        super().__init__(slots=slots, **settings)
+    def __init__(self, *, temperature: float = 1.0, l2_weight: float = 0.0, **settings: Unpack[RowSettings]):
+        super().__init__(**settings)
         self.temperature = check_margin(temperature, name="temperature")
         self.l2_weight = check_number(l2_weight, "l2_weight")
 

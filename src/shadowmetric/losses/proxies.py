@@ -4,8 +4,8 @@ Labels name a centre's class here, so they must be 0 to classes - 1. Given tripl
 these losses compare rows with centres, not with one another.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -18,9 +18,16 @@ from shadowmetric.ops.exact_blocks import Sides
 from shadowmetric.ops.grid_rows import GridRows
 from shadowmetric.ops.memory import Bytes, Cost, slopes_of_small, streamed, width_of
 from shadowmetric.ops.row_stream import Stream, TermList, row_stream
-from shadowmetric.types import Scalar
+from shadowmetric.types import Embeddings, Scalar
 
 TEMPORARIES = 12.0  # blocks that row_losses makes of one
+
+
+class ProxySettings(TypedDict, total=False):
+    """What every loss with centres can be told besides its own settings."""
+
+    scratch_bytes: int
+    debug: bool
 
 
 class ProxyLoss(SummedLoss):
@@ -74,7 +81,7 @@ class ProxyLoss(SummedLoss):
         """Return the sums of a mean over rows and of what the centres cost.
 
         References count as further rows, but not where the batch is some of them: each row then counts once.
-        Those of another tower (anchors_at=-1) count too.
+        Those of another tower (anchors_at="elsewhere") count too.
         """
         if triplets is not None:
             raise ValueError(f"{type(self).__name__} compares rows with its centres; it takes no triplets.")
@@ -103,3 +110,10 @@ class ProxyLoss(SummedLoss):
         stream = Stream(normalize=True, reads_squares=False, temporaries=TEMPORARIES, scratch_bytes=self.scratch_bytes)
         grids = Sides(rows, self.centers, stream).grids
         return row_stream(rows, self.centers, terms, stream, grids), grids[1]
+
+
+def loss_with_centers(make: Callable[[], ProxyLoss], embeddings: Embeddings, labels: Tensor, centers: Tensor) -> Scalar:
+    """Return a loss with given centres in the place of those that it would learn."""
+    with torch.device("meta"):  # no centres are drawn
+        loss = make()
+    return torch.func.functional_call(loss, {"centers": centers}, (embeddings, labels))

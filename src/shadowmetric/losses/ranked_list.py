@@ -9,16 +9,36 @@ The weights say how much a negative counts and carry no gradient.
 Memory: the scratch; rows are streamed and never kept, but for 64 KiB of a small batch.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_margin, check_number
 from shadowmetric.losses.distances import root
-from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss
+from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, RowSettings
 from shadowmetric.losses.sums import Sums, mean_of
 from shadowmetric.mining.pairs import Masks
+from shadowmetric.types import Embeddings, References, Scalar
+
+
+def ranked_list_loss(
+    embeddings: Embeddings,
+    labels: Tensor,
+    triplets: Sequence[Tensor] | None = None,
+    *,
+    alpha: float = 1.2,
+    margin: float = 0.4,
+    temperature: float = 10.0,
+    balance: float = 0.5,
+    references: References | None = None,
+    reference_labels: Tensor | None = None,
+    **settings: Unpack[RowSettings],
+) -> Scalar:
+    """Return the ranked-list loss of a batch, of all pairs or of given triplets."""
+    loss = RankedListLoss(alpha=alpha, margin=margin, temperature=temperature, balance=balance, **settings)
+    return loss(embeddings, labels, triplets, references=references, reference_labels=reference_labels)
 
 
 class RankedListLoss(RowLoss):
@@ -35,7 +55,7 @@ class RankedListLoss(RowLoss):
         margin: float = 0.4,
         temperature: float = 10.0,
         balance: float = 0.5,
-        **settings: Any,
+        **settings: Unpack[RowSettings],
     ):
         super().__init__(**settings)
         self.alpha, self.margin = check_margin(alpha, name="alpha"), check_margin(margin)

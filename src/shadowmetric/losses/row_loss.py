@@ -9,6 +9,7 @@ Memory: the scratch, and a few numbers per row; per positive pair where a loss k
 """
 
 from collections.abc import Callable, Sequence
+from typing import TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,15 @@ Reduce = Callable[[Tensor], Tensor]
 
 Reducer = Callable[[int, int], Reduce]
 """The reduction of rows [start, stop). It must not hold the batch: a graph would keep the rows alive."""
+
+
+class RowSettings(TypedDict, total=False):
+    """What every loss of whole rows can be told besides its own settings."""
+
+    normalize: bool
+    slots: int | None
+    scratch_bytes: int
+    debug: bool
 
 
 class Batch:

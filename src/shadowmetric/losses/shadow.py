@@ -18,10 +18,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_choice, check_margin, check_rows, check_triplets
-from shadowmetric.losses.mined import MinedLoss, triplet_values
-from shadowmetric.losses.reductions import REDUCTIONS, reduced, totals_of
-from shadowmetric.mining.given import Given, Mined
+from shadowmetric.checks import check_margin, check_rows
+from shadowmetric.losses.mined import MinedLoss, hinge_at, loss_of_triplets
+from shadowmetric.losses.reductions import Reduction
+from shadowmetric.losses.slopes import Slopes, gap_and_slope, relu_and_slope
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.types import Embeddings, References, Scalar
 
@@ -37,19 +37,14 @@ def shadow_loss(
     *,
     margin: float = 0.2,
     normalize: bool = True,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
     references: References | None = None,
 ) -> Scalar:
     """Return the shadow loss of the triplets; zero, with a graph, if there are none."""
-    check_rows(embeddings)
-    check_margin(margin)
-    check_choice(reduction, REDUCTIONS, "reduction")
-    given = Given(embeddings, torch.empty(0), references)
-    triplets = check_triplets(triplets, len(embeddings), len(given.others), embeddings.device)
-    values = triplet_values(
-        given, Mined(triplets), gap, lambda closer, farther: torch.relu(closer - farther + margin), normalize=normalize
+    hinge = hinge_at(margin)
+    return loss_of_triplets(
+        embeddings, triplets, gap, hinge, normalize=normalize, reduction=reduction, references=references
     )
-    return reduced(totals_of(values), reduction).value()
 
 
 def shadow_loss_rows(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 0.2) -> Scalar:
@@ -72,13 +67,14 @@ def shadow_loss_rows(anchor: Tensor, positive: Tensor, negative: Tensor, margin:
 
 
 class ShadowLoss(MinedLoss):
-    """Shadow loss of a batch: unit rows and semi-hard mining by default, as in the paper.
+    """Shadow loss of a batch: unit rows and semi-hard mining by default.
 
-    margin is in gaps: 1 - cos on unit rows. A miner given by name takes the same margin, in its own
-    unit (semi-hard: squared distance, as in the paper); a miner object keeps its own.
+    margin is in gaps: 1 - cos on unit rows. A miner given by name compares gaps too, with the same margin; a miner
+    object keeps its own: `miner=SemiHardMiner(0.2)` is the paper's window, 0.2 in squared distance on unit rows.
     """
 
     unit = "gap"
+    slopes = Slopes(gap_and_slope, relu_and_slope)
 
     def measure(self, dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
         """Return the gap."""

@@ -9,18 +9,52 @@ Rows are streamed against the centres, so (batch, classes x centres) never exist
 Memory: the scratch; the centres themselves, and for the regulariser classes x centres^2 numbers.
 """
 
+from typing import Unpack
+
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from shadowmetric.checks import check_margin, check_number
-from shadowmetric.losses.proxies import ProxyLoss
+from shadowmetric.losses.proxies import ProxyLoss, ProxySettings, loss_with_centers
 from shadowmetric.ops.class_distances import class_distances
 from shadowmetric.ops.grid_rows import GridRows
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
-from shadowmetric.types import Scalar
+from shadowmetric.types import Embeddings, Scalar
 
 REGULARISED = 2.0  # numbers kept for each pair of a class's centres, in either order
+
+
+def soft_triple_loss(
+    embeddings: Embeddings,
+    labels: Tensor,
+    centers: Tensor,  # (classes x centers_per_class, dim), those of a class one after the other
+    *,
+    centers_per_class: int = 10,
+    scale: float = 20.0,
+    gamma: float = 0.1,
+    tau: float = 0.2,
+    margin: float = 0.01,
+    **settings: Unpack[ProxySettings],
+) -> Scalar:
+    """Return the SoftTriple loss of a batch against the centres of all classes."""
+    count, dim = centers.shape
+    if count % centers_per_class:
+        raise ValueError(f"there are {count} centers; give {centers_per_class} for each class.")
+
+    def make() -> SoftTripleLoss:
+        return SoftTripleLoss(
+            count // centers_per_class,
+            dim,
+            centers_per_class=centers_per_class,
+            scale=scale,
+            gamma=gamma,
+            tau=tau,
+            margin=margin,
+            **settings,
+        )
+
+    return loss_with_centers(make, embeddings, labels, centers)
 
 
 class SoftTripleLoss(ProxyLoss):

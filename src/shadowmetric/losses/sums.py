@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from shadowmetric.mining.given import Given, check_given
 from shadowmetric.ops.memory import Cost
-from shadowmetric.types import Scalar
+from shadowmetric.types import Place, Scalar
 
 
 class Sums(NamedTuple):
@@ -96,7 +96,7 @@ class SummedLoss(nn.Module):
         *,
         references: Tensor | None = None,
         reference_labels: Tensor | None = None,
-        anchors_at: int | None = None,
+        anchors_at: Place | None = None,
     ) -> Sums:
         """Return the loss as sums over anchors, so that parts of a batch can be added up."""
         given = check_given(embeddings, labels, references, reference_labels, anchors_at, debug=self.debug)
@@ -110,13 +110,14 @@ class SummedLoss(nn.Module):
         *,
         references: Tensor | None = None,
         reference_labels: Tensor | None = None,
-        anchors_at: int | None = None,
+        anchors_at: Place | None = None,
     ) -> Scalar:
         """Return the loss of a batch, of its own choice of pairs or of given triplets; 0 with a graph if none.
 
         references, reference_labels: rows that anchors are compared with, instead of the batch itself.
         anchors_at: the batch is the references' rows from this number on, so an anchor is not its own positive;
-        -1 if none of them is an anchor, however equal. Else a reference that equals its anchor is taken for it.
+        "elsewhere" if none of them is an anchor, however equal. Else a reference that equals its anchor is taken for
+        it.
         """
         return self.sums(
             embeddings,

@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 import torch
 
 from shadowmetric.checks import check_scratch
+from shadowmetric.mining.comparison import Unit, check_unit
 from shadowmetric.mining.given import Given, Mined
 from shadowmetric.mining.miner import GivenMiner
 from shadowmetric.mining.nearest import Partners, Search, search_phases
@@ -27,14 +28,20 @@ from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 
 @dataclass(frozen=True)
 class BatchHardMiner(GivenMiner):
-    """Choose for each anchor its farthest positive and its closest negative."""
+    """Choose for each anchor its farthest positive and its closest negative.
+
+    unit: what is compared: "squared" distance, "distance", "gap" or "angle". Unit rows have one order in all four.
+    normalize: compare unit rows; False compares rows as they are.
+    """
 
     _: KW_ONLY
+    unit: Unit = "squared"
     normalize: bool = True
     scratch_bytes: int = field(default=SCRATCH_BYTES, repr=False)
     debug: bool = field(default=False, repr=False)
 
     def __post_init__(self):
+        check_unit(self.unit)
         check_scratch(self.scratch_bytes)
 
     @property
@@ -45,14 +52,18 @@ class BatchHardMiner(GivenMiner):
     def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
         """Return the search's bytes, and 64 a row; a triplet for each row."""
         phases = search_phases(
-            self.scratch_bytes, dtype, normalize=self.normalize, references=references, ordering=Bytes(row=64.0)
+            self.scratch_bytes,
+            dtype,
+            normalize=self.comparison.unit_rows,
+            references=references,
+            ordering=Bytes(row=64.0),
         )
         return Cost(Bytes(row=24.0), phases)
 
     @torch.no_grad()
     def mine_in_slots(self, given: Given, slots: Slots) -> SlotTriplets:
         """Return the farthest positive with the nearest negative: one place for each row."""
-        search = SlotSearch(given, slots, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
+        search = SlotSearch(given, slots, self.comparison, scratch_bytes=self.scratch_bytes)
 
         def choose(block: SlotBlock) -> SlotTriplets:
             farther, negative = search.nearest(block)
@@ -63,7 +74,7 @@ class BatchHardMiner(GivenMiner):
     @torch.no_grad()
     def mine_by_class(self, given: Given) -> Mined:
         """Return the triplets of a checked batch, arranged by class."""
-        search = Search(given, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
+        search = Search(given, self.comparison, scratch_bytes=self.scratch_bytes)
         if not search.possible:
             return Mined(no_triplets(given.labels.device))
         far = search.farthest_partner()

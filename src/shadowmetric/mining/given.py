@@ -4,7 +4,7 @@
     references           others: a memory, another split. A reference that equals its anchor is taken for it
     anchors_at = k       the batch is rows k, k + 1, ... of the references, as a rank's rows are among those of all
                          ranks; an anchor is left out by its place, and equal rows elsewhere are rows of their own
-    anchors_at = -1      no reference is an anchor, however equal: those of another tower are not
+    "elsewhere"          no reference is an anchor, however equal: those of another tower are not
 
 Memory: two int64 for each row where there are references, and 768 KiB while they are made.
 """
@@ -16,15 +16,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import ELSEWHERE, check_anchors_at, check_batch, check_lengths, reads_values
+from shadowmetric.checks import check_anchors_at, check_batch, check_lengths, reads_values
 from shadowmetric.ops.grid_rows import GridRows
 from shadowmetric.ops.memory import Bytes
 from shadowmetric.ops.nearest_beyond import BITS
 from shadowmetric.ops.opaque import opaque
 from shadowmetric.ops.rows import working_dtype
-from shadowmetric.types import Triplets
+from shadowmetric.types import Place, Triplets
 
 NUMBERS_AT_ONCE = 2**15  # whose bits are mixed together
+NOWHERE = -1  # the place of a row that is none of the references
 NAMING = Bytes(fixed=24 * NUMBERS_AT_ONCE, row=8, reference=8)
 
 
@@ -36,7 +37,7 @@ class Given:
     labels: Tensor
     references: Tensor | None = None
     reference_labels: Tensor | None = None
-    anchors_at: int | None = None
+    anchors_at: Place | None = None
     made: dict[bool, tuple[GridRows, GridRows]] = field(default_factory=dict, repr=False)
 
     def grids(self, *, normalize: bool) -> tuple[GridRows, GridRows]:
@@ -63,8 +64,8 @@ class Given:
             return None
         if self.anchors_at is not None:
             places = torch.arange(len(self.references), device=self.labels.device)
-            if self.anchors_at == ELSEWHERE:
-                return torch.full_like(self.labels, ELSEWHERE), places
+            if not isinstance(self.anchors_at, int):
+                return torch.full_like(self.labels, NOWHERE), places
             return places[self.anchors_at : self.anchors_at + len(self.labels)], places
         dtype = working_dtype(self.embeddings.dtype, self.references.dtype)
         return fingerprints(self.embeddings, dtype), fingerprints(self.references, dtype)
@@ -75,7 +76,7 @@ def check_given(
     labels: Tensor,
     references: Tensor | None = None,
     reference_labels: Tensor | None = None,
-    anchors_at: int | None = None,
+    anchors_at: Place | None = None,
     *,
     debug: bool = False,
 ) -> Given:

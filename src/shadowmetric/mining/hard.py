@@ -1,6 +1,6 @@
 """Hard mining: the closest negative of each anchor, with every positive of that anchor.
 
-    n* = arg min over n of d2(a, n)          (paper, eq. 4; d2: squared distance on unit rows)
+    n* = arg min over n of d2(a, n)          (paper, eq. 4; d2: squared distance on unit rows, or `comparison`)
 
 The paper fixes the negative only, so each positive makes a triplet with it. Ties go to the smaller
 row number. Memory: the scratch, and a few numbers per positive pair.
@@ -11,6 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 import torch
 
 from shadowmetric.checks import check_scratch
+from shadowmetric.mining.comparison import Unit, check_unit
 from shadowmetric.mining.given import Given, Mined
 from shadowmetric.mining.miner import GivenMiner
 from shadowmetric.mining.nearest import Search, search_phases
@@ -24,14 +25,20 @@ from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 
 @dataclass(frozen=True)
 class HardMiner(GivenMiner):
-    """Choose for each anchor its closest negative, and pair it with every positive."""
+    """Choose for each anchor its closest negative, and pair it with every positive.
+
+    unit: what is compared: "squared" distance, "distance", "gap" or "angle". Unit rows have one order in all four.
+    normalize: compare unit rows; False compares rows as they are.
+    """
 
     _: KW_ONLY
+    unit: Unit = "squared"
     normalize: bool = True
     scratch_bytes: int = field(default=SCRATCH_BYTES, repr=False)
     debug: bool = field(default=False, repr=False)
 
     def __post_init__(self):
+        check_unit(self.unit)
         check_scratch(self.scratch_bytes)
 
     def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
@@ -40,7 +47,7 @@ class HardMiner(GivenMiner):
         phases = search_phases(
             self.scratch_bytes,
             dtype,
-            normalize=self.normalize,
+            normalize=self.comparison.unit_rows,
             references=references,
             searching=searching,
             ordering=ordering,
@@ -50,7 +57,7 @@ class HardMiner(GivenMiner):
     @torch.no_grad()
     def mine_in_slots(self, given: Given, slots: Slots) -> SlotTriplets:
         """Return the nearest negative for each positive."""
-        search = SlotSearch(given, slots, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
+        search = SlotSearch(given, slots, self.comparison, scratch_bytes=self.scratch_bytes)
 
         def choose(block: SlotBlock) -> SlotTriplets:
             farther, negative = search.nearest(block)
@@ -62,7 +69,7 @@ class HardMiner(GivenMiner):
     @torch.no_grad()
     def mine_by_class(self, given: Given) -> Mined:
         """Return the triplets of a checked batch, arranged by class."""
-        search = Search(given, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
+        search = Search(given, self.comparison, scratch_bytes=self.scratch_bytes)
         if not search.possible:
             return Mined(no_triplets(given.labels.device))
         (near,) = search.nearest()

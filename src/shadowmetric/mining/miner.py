@@ -8,18 +8,26 @@ large batches on a CPU. `slots.arrange_slots` chooses.
 import torch
 from torch import Tensor
 
+from shadowmetric.mining.comparison import Comparison, Unit
 from shadowmetric.mining.given import Given, Mined, check_given
 from shadowmetric.mining.slots import Slots, SlotTriplets, arrange_slots, list_triplets
 from shadowmetric.ops.memory import Cost
 from shadowmetric.ops.precision import full_precision
-from shadowmetric.types import Triplets
+from shadowmetric.types import Place, Triplets
 
 
 class GivenMiner:
     """A miner. Subclasses say which triplets they choose, `mine_in_slots` and `mine_by_class` the same ones."""
 
+    unit: Unit = "squared"
+    normalize: bool = True
     debug: bool
     scratch_bytes: int
+
+    @property
+    def comparison(self) -> Comparison:
+        """Return what is compared."""
+        return Comparison(self.unit, self.normalize)
 
     def mine(self, given: Given) -> Mined:
         """Return the triplets of a checked batch."""
@@ -56,7 +64,7 @@ class GivenMiner:
         references: Tensor | None = None,
         reference_labels: Tensor | None = None,
         *,
-        anchors_at: int | None = None,
+        anchors_at: Place | None = None,
     ) -> Triplets:
         """Return the triplets of a batch, or of a batch against references."""
         given = check_given(embeddings, labels, references, reference_labels, anchors_at, debug=self.debug)

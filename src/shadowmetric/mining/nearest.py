@@ -1,7 +1,7 @@
 """What the miners share: partner distances, and the nearest or farthest negative of each row.
 
-Everything is decided by squared distances that are exact (`ops/grid_rows`), so that a positive and a negative with
-equal rows are at equal distance whoever multiplies them. Ties go to the smaller row number.
+Everything is decided by numbers that are exact (`comparison`): squared distances, or gaps of rows as they are. So a
+positive and a negative with equal rows are equally far whoever multiplies them. Ties go to the smaller row number.
 
 Memory: the rows on the grid; the scratch, which holds the blocks, and both sides in class order where these are small;
 a few numbers per row and positive pair; and copies of up to 64 columns, for each floor that is looked up at once.
@@ -15,8 +15,10 @@ import torch
 from torch import Tensor
 
 from shadowmetric.mining.classes import Classes, group_by_class, partner_columns, rows_with_partner
+from shadowmetric.mining.comparison import Comparison
 from shadowmetric.mining.given import NAMING, Given, Mined
 from shadowmetric.ops.arg_min import GROUP, Best, no_best, update_arg_min
+from shadowmetric.ops.free_gaps import GapSide, pair_gaps
 from shadowmetric.ops.grid_rows import GridSide, pair_squared
 from shadowmetric.ops.memory import NOTHING, Bytes, on_grid
 from shadowmetric.ops.nearest_beyond import NO_FLOOR, Nearest, nearest_beyond
@@ -31,7 +33,7 @@ FEW_PARTNERS = 8  # of a row, on average: measuring each alone is then quicker t
 
 
 class Partners(NamedTuple):
-    """One positive for each of the first rows of the arrangement: its row number, and its squared distance."""
+    """One positive for each of the first rows of the arrangement: its row number, and how far it is."""
 
     row: Tensor
     distance: Tensor
@@ -43,18 +45,19 @@ class Search:
     def __init__(
         self,
         given: Given,
+        comparison: Comparison,
         *,
-        normalize: bool = True,
         scratch_bytes: int = SCRATCH_BYTES,
     ):
+        self.comparison = comparison
         self.symmetric = given.references is None
         self.rows = len(given.embeddings)
         self.references = given.others
         self.classes: Classes = group_by_class(given.labels, given.reference_labels)
-        self.grids = given.grids(normalize=normalize)
-        small = scratch_bytes // 7
+        self.grids = given.grids(normalize=comparison.unit_rows)
+        small, side = scratch_bytes // 7, GapSide if comparison.of_gaps else GridSide
         left, right = (
-            GridSide(grid, order, whole_bytes=small)
+            side(grid, order, whole_bytes=small)
             for grid, order in zip(self.grids, (self.classes.order, self.classes.reference_order), strict=True)
         )
         self.left, self.right = left, left if self.symmetric and left.as_it_is else right
@@ -78,13 +81,18 @@ class Search:
         rows = [classes.reference_order[column] for column in columns]
         if sum(counts) <= FEW_PARTNERS * self.rows:
             anchor = torch.cat([classes.order[:count] for count in counts])
-            found = pair_squared(*self.grids, anchor, torch.cat(rows)).split(counts)
+            measure = pair_gaps if self.comparison.of_gaps else pair_squared
+            found = measure(*self.grids, anchor, torch.cat(rows)).split(counts)
         else:
             found = self._partners_of_band(columns)
         return self._without_self([Partners(row, distance) for row, distance in zip(rows, found, strict=True)])
 
+    def upper_end(self, floor: Tensor, margin: float, top: int = 0) -> Tensor:
+        """Return where the windows above partners end: those of the rows from `top` on."""
+        return self.comparison.upper_end(floor, margin, self.left.square[top : top + len(floor)])
+
     def _partners_of_band(self, columns: list[Tensor]) -> list[Tensor]:
-        """Return the squared distances of partners, read from the blocks around the diagonal."""
+        """Return how far partners are, read from the blocks around the diagonal."""
         found = [torch.empty(len(column), dtype=self.left.dtype, device=column.device) for column in columns]
         line = torch.arange(BAND_SIDE, device=self.classes.start.device)
         for block in self._band():
@@ -120,7 +128,7 @@ class Search:
             floors,
             classes.runs,
             classes.reference_order,
-            symmetric=self.symmetric,
+            symmetric=self.symmetric and not self.comparison.of_gaps,
             scratch_bytes=self.for_blocks,
         )
 
@@ -157,9 +165,9 @@ class Search:
         return Triplets(anchor[chosen], pairs.row[chosen], negative[chosen])
 
     def mined(self, pairs: Partners, near: Nearest, within: Tensor | None = None) -> Mined:
-        """Return the triplets of partners and negatives, where a row has both, with their squared distances.
+        """Return the triplets of partners and negatives, where a row has both, and how far these are.
 
-        within: beyond this squared distance a negative does not count.
+        within: a negative as far as this, or farther, does not count.
         """
         count = len(pairs.row)
         negative, distance = near.rank[:count], near.distance[:count]

@@ -2,11 +2,11 @@
 
 For an anchor a and a positive p (paper, eq. 5), n is semi-hard if
 
-    d2(a, p) < d2(a, n) < d2(a, p) + margin          d2: squared distance on unit rows
+    d(a, p) < d(a, n) < d(a, p) + margin          d: squared distance on unit rows, or another `unit`
 
 strictly on both sides. Of these n the nearest is taken for each (a, p), or each of them, or one at
-random; a pair without any is dropped. The margin is in squared distance, as in the paper, for
-every loss: a window of margin/2 in Shadow's gap. `unit="gap"` or "distance" reads it otherwise.
+random; a pair without any is dropped. The paper's window is in squared distance; a miner that a loss makes by
+name has the loss's unit.
 
 Naive program: three nested loops over rows. Memory: the scratch, and about 94 bytes per positive pair, of
 which the triplets and their distances take 32; with two classes that is half of all pairs. Time: half a matrix product,
@@ -14,11 +14,13 @@ and two passes over it per positive.
 """
 
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Literal, get_args
 
 import torch
 
 from shadowmetric.checks import check_choice, check_margin, check_scratch
 from shadowmetric.mining.chances import draw_chances
+from shadowmetric.mining.comparison import Unit, check_unit
 from shadowmetric.mining.given import Given, Mined
 from shadowmetric.mining.miner import GivenMiner
 from shadowmetric.mining.nearest import NUMBER, Partners, Search, alive, search_phases
@@ -32,13 +34,17 @@ from shadowmetric.mining.slots import (
     farthest_where_none,
     keep_where,
 )
-from shadowmetric.mining.window import TEMPORARIES, UNITS, upper_end, window_triplets
+from shadowmetric.mining.window import TEMPORARIES, window_triplets
 from shadowmetric.ops.arrays import library_of
 from shadowmetric.ops.memory import Bytes, Cost, each
 from shadowmetric.ops.nearest_beyond import FLOORS_AT_ONCE
 from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Triplets
+
+Negatives = Literal["nearest", "all", "random"]
+PositivesUsed = Literal["every", "nearest", "farthest"]
+Fallback = Literal["drop", "farthest"]
 
 
 @dataclass(frozen=True)
@@ -48,17 +54,18 @@ class SemiHardMiner(GivenMiner):
     margin: width of the window, in `unit`; infinite for no upper end.
     negatives: "nearest" in the window, "all" in it, or one at "random" (drawn with `generator`).
     positives: "every" one of an anchor, or only its "nearest" or "farthest".
-    unit: what the margin measures: "squared" distance, "gap" (half of it) or "distance".
+    unit: what is compared, and what the margin measures: "squared" distance, "distance", "gap" (of unit rows half the
+    squared distance) or "angle" in radians. Unit rows have one order in all four.
     fallback: a pair with an empty window is dropped ("drop") or takes the "farthest" negative.
     normalize: compare unit rows; False compares rows as they are.
     """
 
     margin: float = 0.2
-    negatives: str = "nearest"
+    negatives: Negatives = "nearest"
     _: KW_ONLY
-    positives: str = "every"
-    unit: str = "squared"
-    fallback: str = "drop"
+    positives: PositivesUsed = "every"
+    unit: Unit = "squared"
+    fallback: Fallback = "drop"
     normalize: bool = True
     generator: torch.Generator | None = field(default=None, repr=False)
     scratch_bytes: int = field(default=SCRATCH_BYTES, repr=False)
@@ -67,10 +74,10 @@ class SemiHardMiner(GivenMiner):
     def __post_init__(self):
         check_margin(self.margin, finite=False)
         check_scratch(self.scratch_bytes)
-        check_choice(self.negatives, ("nearest", "all", "random"), "negatives")
-        check_choice(self.positives, ("every", "nearest", "farthest"), "positives")
-        check_choice(self.unit, UNITS, "unit")
-        check_choice(self.fallback, ("drop", "farthest"), "fallback")
+        check_choice(self.negatives, get_args(Negatives), "negatives")
+        check_choice(self.positives, get_args(PositivesUsed), "positives")
+        check_unit(self.unit)
+        check_choice(self.fallback, get_args(Fallback), "fallback")
         if self.negatives == "all" and (self.fallback, self.positives) != ("drop", "every"):
             raise ValueError('negatives="all" goes with positives="every" and fallback="drop" only; choose another.')
 
@@ -89,7 +96,7 @@ class SemiHardMiner(GivenMiner):
         phases = search_phases(
             self.scratch_bytes,
             dtype,
-            normalize=self.normalize,
+            normalize=self.comparison.unit_rows,
             references=references,
             readings=FLOORS_AT_ONCE if self.negatives == "nearest" else 1,
             temporaries=None if self.negatives == "nearest" else TEMPORARIES,
@@ -108,7 +115,7 @@ class SemiHardMiner(GivenMiner):
         """Return the chosen negative for each positive, or for one of them."""
         if slots.fused and (self.negatives, self.fallback) != ("nearest", "drop"):
             raise ValueError(f"fused finds the nearest negative only, not that of {self}; leave fused out.")
-        search = SlotSearch(given, slots, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
+        search = SlotSearch(given, slots, self.comparison, scratch_bytes=self.scratch_bytes)
         chances, places = None, slots.width if self.positives == "every" else 1
         if self.negatives == "random":
             chances = draw_chances(len(given.labels), places, self.generator, given.labels.device)
@@ -117,7 +124,7 @@ class SemiHardMiner(GivenMiner):
         def choose(block: SlotBlock) -> SlotTriplets:
             if self.positives != "every":
                 block = extreme_positive(block, farthest=self.positives == "farthest")
-            upper = upper_end(block.closer, self.margin, self.unit)
+            upper = search.upper_end(block, self.margin)
             if chances is None:
                 farther, negative = search.nearest_beyond(block, block.closer)
             else:
@@ -129,16 +136,16 @@ class SemiHardMiner(GivenMiner):
 
     @torch.no_grad()
     def mine_by_class(self, given: Given) -> Mined:
-        """Return the triplets, with the squared distances that mining measured, where it did."""
-        search = Search(given, normalize=self.normalize, scratch_bytes=self.scratch_bytes)
+        """Return the triplets, with what mining measured of them, where it did."""
+        search = Search(given, self.comparison, scratch_bytes=self.scratch_bytes)
         if not search.possible:
             return Mined(no_triplets(given.labels.device))
         partners = chosen_partners(search.partners(), self.positives)
         if self.negatives != "nearest":
             drawn = self.negatives == "random"
-            found = window_triplets(search, partners, self.margin, self.unit, drawn=drawn, generator=self.generator)
+            found = window_triplets(search, partners, self.margin, drawn=drawn, generator=self.generator)
         else:
-            near = nearest_in_window(search, partners, self.margin, self.unit)
+            near = nearest_in_window(search, partners, self.margin)
             found = [mined.triplets for mined in near]
             if self.fallback == "drop":
                 return in_order(near)
@@ -163,11 +170,11 @@ def chosen_partners(partners: list[Partners], which: str) -> list[Partners]:
     return [Partners(row, distance)]
 
 
-def nearest_in_window(search: Search, partners: list[Partners], margin: float, unit: str) -> list[Mined]:
+def nearest_in_window(search: Search, partners: list[Partners], margin: float) -> list[Mined]:
     """Return for each (anchor, partner) the nearest negative beyond the partner, if it is inside the window."""
     nearest = search.nearest([pair.distance for pair in partners])
     return [
-        search.mined(pair, near, upper_end(pair.distance, margin, unit))
+        search.mined(pair, near, search.upper_end(pair.distance, margin))
         for pair, near in zip(partners, nearest, strict=True)
     ]
 

@@ -4,8 +4,8 @@
 
 `slots` is the most positives that a row has: per_class - 1 of a batch with per_class rows of each class. Where the
 caller gives it nothing here reads a value on the host, so that a GPU never waits, and the shapes of a compiled graph
-never change; else it costs one wait. The answers are those of `nearest.py`: exact squared distances
-(`ops/grid_rows`), ties to the smaller row number.
+never change; else it costs one wait. The answers are those of `nearest.py`: exact numbers (`comparison`), ties to the
+smaller row number.
 
 Columns stay in batch order, so the first of equal entries, which torch's minima promise, is the smallest row number.
 
@@ -22,6 +22,7 @@ from typing import NamedTuple
 import torch
 
 from shadowmetric.mining.chances import choose_by_chance
+from shadowmetric.mining.comparison import Comparison
 from shadowmetric.mining.given import Given, Mined
 from shadowmetric.mining.positives import class_positives
 from shadowmetric.ops.arrays import (
@@ -35,6 +36,7 @@ from shadowmetric.ops.arrays import (
     reciprocals,
     to_tensor,
 )
+from shadowmetric.ops.free_gaps import gap_block
 from shadowmetric.ops.grid_rows import ExactSide, GridRows, pair_squared
 from shadowmetric.ops.nearest_beyond import NO_FLOOR
 from shadowmetric.ops.runs import NEVER
@@ -70,7 +72,7 @@ class Slots(NamedTuple):
 
 
 class SlotTriplets(NamedTuple):
-    """Row numbers of positives and negatives, and their squared distances: (rows, slots) each."""
+    """Row numbers of positives and negatives, and how far these are: (rows, slots) each."""
 
     positive: Array
     negative: Array
@@ -85,6 +87,10 @@ class SlotTriplets(NamedTuple):
     def to_tensors(self) -> "SlotTriplets":
         """Return the same as tensors."""
         return SlotTriplets(*(to_tensor(array) for array in self))
+
+    def to_arrays(self) -> "SlotTriplets":
+        """Return the same as numpy arrays."""
+        return SlotTriplets(*(array.numpy() if isinstance(array, torch.Tensor) else array for array in self))
 
 
 class SlotBlock(NamedTuple):
@@ -130,10 +136,17 @@ def arrange_slots(
 class SlotSearch:
     """A batch in its own order, and the distances of its rows, a few whole rows at a time."""
 
-    def __init__(self, given: Given, slots: Slots, *, normalize: bool = True, scratch_bytes: int = SCRATCH_BYTES):
-        self.slots = slots
-        self.grids: tuple[GridRows, GridRows] = given.grids(normalize=normalize)
-        self.on_grid = normalize and not self.grids[0].finer
+    def __init__(
+        self,
+        given: Given,
+        slots: Slots,
+        comparison: Comparison,
+        *,
+        scratch_bytes: int = SCRATCH_BYTES,
+    ):
+        self.slots, self.comparison = slots, comparison
+        self.grids: tuple[GridRows, GridRows] = given.grids(normalize=comparison.unit_rows)
+        self.on_grid = comparison.unit_rows and not self.grids[0].finer
         self.scratch_bytes = scratch_on(given.labels.device, scratch_bytes)
 
     def choose(self, choose: Choose) -> SlotTriplets:
@@ -148,10 +161,12 @@ class SlotSearch:
         right = left if self.grids[1] is self.grids[0] else ExactSide(self.grids[1])
         spans = [slice(top, min(top + height, rows)) for top in range(0, rows, height)]
         parts = [choose(self._block(left, right, span)) for span in spans]
-        return SlotTriplets(*(joined(list(arrays), 0) for arrays in zip(*parts, strict=True))).to_tensors()
+        return SlotTriplets(*(joined(list(arrays), 0) for arrays in zip(*parts, strict=True)))
 
     def _block(self, left: ExactSide, right: ExactSide, here: slice) -> SlotBlock:
-        squared: Array = left.squared_distances(here, right)
+        squared: Array = (
+            gap_block(left, here, right) if self.comparison.of_gaps else left.squared_distances(here, right)
+        )
         positive, (labels, other_labels) = self.slots.positive[here], self.slots.labels
         arrays = library_of(positive)
         if arrays is not torch:
@@ -168,6 +183,13 @@ class SlotSearch:
         squared = pair_squared(*self.grids, row.reshape(-1), positive.reshape(-1)).view_as(positive)
         closer = torch.where(self.slots.real, squared, NEVER)
         return SlotBlock(slice(0, len(positive)), positive, closer, closer[:, :0])
+
+    def upper_end(self, block: SlotBlock, margin: float) -> Array:
+        """Return where the windows above the positives end."""
+        square: Array = self.grids[0].square[block.rows, None]
+        if library_of(block.closer) is not torch:
+            square = square.numpy()
+        return self.comparison.upper_end(block.closer, margin, square)
 
     def nearest(self, block: SlotBlock) -> tuple[Array, Array]:
         """Return distance and column of the nearest negative of each row: (rows, 1) each."""
@@ -262,6 +284,7 @@ def farthest_where_none(block: SlotBlock, mined: SlotTriplets) -> SlotTriplets:
 
 def list_triplets(mined: SlotTriplets) -> Mined:
     """Return the triplets of all places as lists; positives ascend with the slots. One wait, for their number."""
+    mined = mined.to_tensors()
     real = mined.real
     anchor = real.nonzero()[:, 0]
     positive, negative, closer, farther = (values.expand_as(real)[real] for values in mined)

@@ -1,6 +1,6 @@
-"""The semi-hard window, and every negative inside it, or one drawn from it.
+"""Every negative inside the semi-hard window, or one drawn from it.
 
-    floor < d2(a, n) < upper_end(floor),   floor = d2(a, p)
+    floor < d(a, n) < upper_end(floor),   floor = d(a, p),   d: as `comparison` has it
 
 Memory: the scratch, and the triplets themselves. A loss that is given a miner with
 `negatives="all"` does not call this: it streams the same window without a list.
@@ -11,31 +11,17 @@ from torch import Tensor
 
 from shadowmetric.mining.chances import choose_by_chance, draw_chances
 from shadowmetric.mining.nearest import Partners, Search, alive
-from shadowmetric.ops.arrays import Array
-from shadowmetric.ops.row_lengths import square_root
 from shadowmetric.ops.runs import exclude
 from shadowmetric.ops.similarity_blocks import whole_row_blocks
 from shadowmetric.types import Triplets
 
 TEMPORARIES = 4.0  # blocks that the window of one partner makes
-UNITS = ("squared", "gap", "distance")
-
-
-def upper_end(floor: Array, margin: float, unit: str) -> Array:
-    """Return where the window above a squared distance ends, as a squared distance."""
-    if unit == "squared":
-        return floor + margin
-    if unit == "gap":
-        return floor + 2 * margin
-    end = square_root(floor) + margin
-    return end * end
 
 
 def window_triplets(
     search: Search,
     partners: list[Partners],
     margin: float,
-    unit: str,
     *,
     drawn: bool,
     generator: torch.Generator | None,
@@ -52,7 +38,7 @@ def window_triplets(
             if end <= block.top:
                 break
             floor = pair.distance[block.top : end]
-            upper = upper_end(floor, margin, unit)
+            upper = search.upper_end(floor, margin, block.top)
             values = block.values[: end - block.top]
             inside = (values > floor[:, None]) & (values < upper[:, None]) & alive(pair)[block.top : end, None]
             anchor = search.classes.order[block.top : end]

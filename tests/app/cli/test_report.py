@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from report_runs import quick_settings, write_memory, write_pictures
+from report_runs import quick_settings, write_pictures
 
 from shadowmetric.app.cli import main
 from shadowmetric.app.cli import report as command
@@ -45,7 +45,7 @@ def test_the_page_is_in_the_first_folder_or_where_it_is_asked_for(capsys, traine
     [
         ([], "no folder is named; write `shadowmetric report RUN`"),
         (["nowhere"], "nowhere is not there"),
-        (["empty"], "empty holds no run and no record"),
+        (["empty"], "empty holds no run"),
         (["empty", "--out", "empty"], "--out 'empty' is a folder"),
     ],
 )
@@ -57,22 +57,15 @@ def test_mistakes_are_one_sentence(capsys, tmp_path, words, sentence):
     assert not (tmp_path / "empty" / "report.html").exists()
 
 
-def test_records_alone_are_reported(capsys, tmp_path):
-    write_memory(tmp_path / "only")
-    assert "The page is only/report.html" in run(capsys, "only").out
-    assert "both.html" in run(capsys, "only/records", "--out", "both.html").out
-
-
-def test_only_pictures_need_open_tsne(capsys, tmp_path, monkeypatch):
-    write_memory(tmp_path / "only")
-    monkeypatch.setitem(sys.modules, "openTSNE", None)
-    found = command.importlib.util.find_spec
-    monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None if name == "openTSNE" else found(name))
-    assert "openTSNE is not installed" in run(capsys, "only", code=2).err
-    assert "The page is only/report.html" in run(capsys, "only", "--no-pictures").out
-
-
 def test_a_missing_extra_is_named(capsys, monkeypatch):
     monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None if name == "plotly" else name)
     said = run(capsys, "anything", code=2).err
     assert "plotly is not installed; run `pip install 'shadowmetric[report]'`." in said
+
+
+def test_only_pictures_need_open_tsne(capsys, trained, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openTSNE", None)
+    found = command.importlib.util.find_spec
+    monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None if name == "openTSNE" else found(name))
+    assert "openTSNE is not installed" in run(capsys, "a run", code=2).err
+    assert "The page is a run/report.html" in run(capsys, "a run", "--no-pictures").out

@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from report_runs import write_memory
 from safetensors.torch import save_file
 
 from shadowmetric.app.compare.plan import Plan
-from shadowmetric.app.report.collect import collect, records_of
+from shadowmetric.app.report.collect import collect
 from shadowmetric.app.report.words import differing, environment, results
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings
@@ -146,8 +145,8 @@ def test_what_is_under_way_has_curves_and_no_row(tmp_path):
     ("made", "sentence"),
     [
         (lambda folder: None, "is not there"),
-        (lambda folder: folder.mkdir(), "holds no run and no record"),
-        (lambda folder: (folder / "records").mkdir(parents=True), "holds no run and no record"),
+        (lambda folder: folder.mkdir(), "holds no run"),
+        (lambda folder: (folder / "records").mkdir(parents=True), "holds no run"),
         (lambda folder: write_comparison(folder), "no finished epoch yet"),
         (lambda folder: Run(folder).begin(TrainSettings()), "no finished epoch yet"),
         (lambda folder: folder.write_text("?"), "is a file"),
@@ -157,14 +156,6 @@ def test_folders_that_hold_nothing_are_refused_in_a_sentence(tmp_path, made, sen
     made(tmp_path / "some")
     with pytest.raises(Mistake, match=sentence):
         collect([tmp_path / "some"])
-
-
-def test_folders_of_records_have_no_groups(tmp_path):
-    write_memory(tmp_path / "some")
-    assert collect([tmp_path / "some"]) == collect([tmp_path / "some" / "records"]) == []
-    assert list(records_of(tmp_path / "some")) == list(records_of(tmp_path / "some" / "records")) == ["memory"]
-    write_comparison(tmp_path / "some" / "begun")
-    assert [group.members for group in collect([tmp_path / "some"])] == [[]]
 
 
 def test_a_finished_run_that_lost_a_file_is_named(tmp_path):
@@ -210,3 +201,7 @@ def test_the_environment_has_each_value_once(tmp_path):
     assert found["time of training"] == "2.0 minutes in all"
     assert first.scores()["torch"] == "2.9"
     assert environment([], [{"version": "1.2", "commit": "abc"}]) == [("shadowmetric", "1.2"), ("commit", "abc")]
+
+
+def test_a_folder_may_be_empty_where_that_is_said(tmp_path):
+    assert collect([tmp_path], may_be_empty=True) == []

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 from report_runs import FEW as THREE
-from report_runs import NASTY, quick_settings, write_memory, write_pictures
+from report_runs import NASTY, quick_settings, write_pictures
 
-from shadowmetric.app.report import making
 from shadowmetric.app.report.charts import MemoryBar, memory_bars, plain, short
 from shadowmetric.app.report.collect import collect
 from shadowmetric.app.report.making import made_showcases, write_report
@@ -104,36 +103,6 @@ def test_a_page_names_no_folder_of_the_machine(runs, tmp_path, shown):
         assert "<dd>npz:data.npz</dd>" in found
         assert "<dt>data_root</dt>" not in found
         assert "<code>shadowmetric train --config shadow/settings.yaml --out shadow-again</code>" in found
-
-
-@pytest.mark.parametrize("inside", ["", "records"])
-def test_records_alone_give_tables_and_memory(tmp_path, inside):
-    folder = write_memory(tmp_path / "only")
-    write_report([folder / inside, folder / "records"], tmp_path / "out.html", pictures=False)
-    found = (tmp_path / "out.html").read_text(encoding="utf-8")
-    assert "<h1>Peak memory of a training step and 2 more tables</h1>" in found
-    assert found.count("<h3>What a loss keeps, by dimension</h3>") == 1
-    assert "<td>3,000,000</td>" in found
-    assert "<dt>commit</dt>" in found
-    assert "<dt>runs</dt>" not in found
-    assert "Pictures were not asked for." not in found
-
-
-def test_records_of_a_reproduction_stand_beside_its_runs(runs, tmp_path):
-    shutil.copytree(runs / "runs" / "shadow", tmp_path / "some" / "run")
-    write_memory(tmp_path / "some")
-    write_report([tmp_path / "some"], tmp_path / "out.html", pictures=False)
-    found = (tmp_path / "out.html").read_text(encoding="utf-8")
-    assert "<h1>shadow on data.npz (npz)</h1>" in found
-    assert "<h3>What a loss keeps, by dimension</h3>" in found
-
-
-def test_records_without_a_row_are_refused(tmp_path, monkeypatch):
-    folder = write_memory(tmp_path / "only")
-    monkeypatch.setattr(making, "tables_of", lambda records: [])
-    monkeypatch.setattr(making, "memory_of", lambda records: [])
-    with pytest.raises(Mistake, match="only has records of no finished training yet"):
-        write_report([folder], tmp_path / "out.html")
 
 
 def test_captions_have_code_and_stress_and_nothing_else():

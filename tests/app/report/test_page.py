@@ -5,7 +5,7 @@ import re
 
 import pytest
 from browser_pages import OpenedPage, comes, needs_chromium
-from report_runs import FEW, NASTY, quick_comparison, quick_settings, write_memory, write_pictures
+from report_runs import FEW, NASTY, quick_comparison, quick_settings, write_pictures
 
 from shadowmetric.app.report.charts import MemoryBar
 from shadowmetric.app.report.making import write_report
@@ -78,16 +78,6 @@ def test_every_plot_has_points(seen):
     assert by_place[0] == 5  # triplet, two controls, two floors
     assert by_place[1] == 4 * 2  # losses and controls, an epoch each; seeds are lines
     assert by_place[2] == by_place[3] == 32  # test pictures
-
-
-def test_a_page_of_records_alone_draws_its_memory(browser, tmp_path):
-    write_report([write_memory(tmp_path / "only")], tmp_path / "out.html")
-    found = Opened(browser, tmp_path / "out.html")
-    assert found.said == []
-    assert found.page.eval_on_selector_all(".plot .point", "bars => bars.length") == 1
-    places = found.page.eval_on_selector_all(".contents a", "found => found.map(one => one.hash.slice(1))")
-    assert places == ["tables", "memory", "environment"]
-    found.context.close()
 
 
 def test_every_picture_of_the_gallery_is_there(seen):

@@ -20,6 +20,7 @@ from shadowmetric.app.data.catalogue import data_root
 from shadowmetric.app.training.runs.origin import cpu_name
 from shadowmetric.batches import meter
 
+COMMANDS, EVERY = "app", "all"  # extras: what commands need, and all others together
 PACKAGES = ("shadowmetric", "torch", "accelerate", "torchvision", "timm")
 SHARED_MEMORY = Path("/dev/shm")
 MEMORY_FILE = Path("/proc/meminfo")
@@ -149,12 +150,18 @@ def environment() -> Environment:
 
 
 def needed(extra: str = "") -> list[Requirement]:
-    """Return what this package requires, always or for one of its extras."""
+    """Return what commands require, or what one of the extras adds to that."""
     found = [Requirement(text) for text in importlib.metadata.requires("shadowmetric") or []]
+    always = [one for one in found if asked_for(one, "") or asked_for(one, COMMANDS)]
     if not extra:
-        return [one for one in found if one.marker is None or one.marker.evaluate({"extra": ""})]
-    for_extra = [one for one in found if one.marker is not None and not one.marker.evaluate({"extra": ""})]
-    return [one for one in for_extra if one.marker is not None and one.marker.evaluate({"extra": extra})]
+        return always
+    known = {one.name for one in always}
+    return [one for one in found if asked_for(one, extra) and one.name not in known]
+
+
+def asked_for(requirement: Requirement, extra: str) -> bool:
+    """Return whether a requirement is one of an extra, or of the library itself if that is empty."""
+    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
 
 def unmet(requirements: list[Requirement]) -> list[Requirement]:
@@ -170,7 +177,8 @@ def unmet(requirements: list[Requirement]) -> list[Requirement]:
 def extras() -> dict[str, dict[str, str | None]]:
     """Return the versions of the packages of each extra; None for what is not installed."""
     names = importlib.metadata.metadata("shadowmetric").get_all("Provides-Extra") or []
-    return {extra: {one.name: version_of(one.name) for one in needed(extra)} for extra in names}
+    some = [extra for extra in names if extra not in (COMMANDS, EVERY)]
+    return {extra: {one.name: version_of(one.name) for one in needed(extra)} for extra in some}
 
 
 def version_of(package: str) -> str | None:

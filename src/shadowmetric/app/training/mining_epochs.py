@@ -7,7 +7,7 @@ there is something to be hard about. The miner follows from the epoch alone, so 
 from torch import nn
 
 from shadowmetric.app.training.runs.settings import TrainSettings
-from shadowmetric.losses.mined import MINERS
+from shadowmetric.losses.catalogue import choose_miner
 
 
 def miner_at(settings: TrainSettings, epoch: int) -> str:
@@ -21,8 +21,9 @@ def mine_as_at(loss: nn.Module, settings: TrainSettings, epoch: int) -> None:
         return
     for module in loss.modules():
         if module.__dict__.get("miner") is not None:
-            scratch = getattr(module, "scratch_bytes", settings.scratch_mb * 2**20)
-            module.miner = MINERS[miner_at(settings, epoch)](settings.margin, scratch)  # pyright: ignore[reportArgumentType]
+            name, scratch = miner_at(settings, epoch), getattr(module, "scratch_bytes", settings.scratch_mb * 2**20)
+            miner = choose_miner(name, settings.margin, scratch, settings.mining_unit or "loss")
+            module.miner = module.make_miner(miner) if isinstance(miner, str) else miner  # pyright: ignore
 
 
 def said_at(settings: TrainSettings, epoch: int) -> tuple[str, ...]:

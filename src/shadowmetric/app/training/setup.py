@@ -211,6 +211,7 @@ def loss_for(settings: TrainSettings, classes: int) -> nn.Module:
         dim=settings.dim,
         scratch_bytes=settings.scratch_mb * MEGABYTE,
         unit_rows=settings.unit_rows,
+        mining_unit=settings.mining_unit or "loss",
     )
     if settings.length_penalty:
         loss = LengthPenalty(cast(SummedLoss, loss), settings.length_penalty)

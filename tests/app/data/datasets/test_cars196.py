@@ -1,5 +1,7 @@
 """CARS196: MATLAB files in both layouts, and classes up to 98 against the others."""
 
+import sys
+
 import numpy as np
 import pytest
 from dataset_trees import hold_to_counts, hold_to_files, picture, refusal, rows_of, text
@@ -7,6 +9,7 @@ from scipy.io import savemat
 
 from shadowmetric.app.data.datasets import cars196
 from shadowmetric.app.data.datasets.cars196 import CARS196
+from shadowmetric.errors import DataMistake
 
 NAMES = [f"Make {number}" for number in range(1, 197)]
 CARS = [
@@ -115,3 +118,9 @@ def test_a_file_that_is_no_list(root):
     assert f"{path} cannot be read as MATLAB's annotations with relative_im_path and class" in refusal(CARS196, root)
     text(path, "<html>not found</html>" * 20)
     assert f"{path} cannot be read as MATLAB's list of class names" in refusal(CARS196, root)
+
+
+def test_without_scipy_the_extra_is_named(root, monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.io", None)
+    with pytest.raises(DataMistake, match=r"run `pip install 'shadowmetric\[datasets\]'`"):
+        CARS196.read(root, False)

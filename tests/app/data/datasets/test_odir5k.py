@@ -1,5 +1,7 @@
 """ODIR-5K: its spreadsheet, one label for an eye, and patients that are never parted."""
 
+import sys
+
 import numpy as np
 import pytest
 from dataset_trees import hold_to_counts, hold_to_files, picture, refusal, rows_of, text
@@ -7,6 +9,7 @@ from openpyxl import Workbook
 
 from shadowmetric.app.data.datasets import odir5k
 from shadowmetric.app.data.datasets.odir5k import CLASSES, ODIR5K, meanings, parse_odir5k
+from shadowmetric.errors import DataMistake
 
 SIDES = ("Left-Fundus", "Right-Fundus", "Left-Diagnostic Keywords", "Right-Diagnostic Keywords")
 HEADER = ("ID", "Patient Age", "Patient Sex", *SIDES, *"NDGCAHMO")
@@ -167,3 +170,9 @@ def test_a_row_that_is_wrong(root, row):
     sentence = refusal(ODIR5K, root, True)
     assert sentence.startswith(f"{path}, row 3, is (")
     assert sentence.endswith("expected a patient's number, and a file and keywords for each eye.")
+
+
+def test_without_openpyxl_the_extra_is_named(root, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(DataMistake, match=r"run `pip install 'shadowmetric\[datasets\]'`"):
+        ODIR5K.read(root, False)

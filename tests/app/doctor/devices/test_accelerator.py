@@ -70,7 +70,7 @@ def test_each_synchronizing_warning_is_a_wait_with_its_line_and_others_are_not(m
     assert modes == [0, "warn", 0]
     assert len(lines) == 2
     assert lines[0] == lines[1]
-    assert lines[0].startswith("bench/test_accelerator.py:")
+    assert lines[0].startswith("app/doctor/devices/test_accelerator.py:")
 
 
 def test_the_debug_mode_is_given_back_after_an_error(modes):

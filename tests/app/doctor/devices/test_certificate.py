@@ -135,7 +135,7 @@ def test_a_loss_that_mixes_devices_fails_on_the_pretended_one():
     inputs = torch.randn(4, 8), torch.arange(4)
     check = compare("loss", "mixed", Mixed(), inputs, run_pretended, judge_loss)
     assert check.verdict == "failed"
-    assert check.reason.startswith("RuntimeError: mul at bench/test_device_certificate.py:")
+    assert check.reason.startswith("RuntimeError: mul at app/doctor/devices/test_certificate.py:")
 
 
 def test_a_loss_that_asks_where_its_rows_are_is_found_out():

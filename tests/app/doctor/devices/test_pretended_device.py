@@ -137,7 +137,7 @@ def test_a_wait_has_its_line_and_its_phase():
     first, second = count_step(step, rows()).wait_places
     assert (first.phase, second.phase) == ("forward", "backward")
     assert first.what == second.what == "_local_scalar_dense"
-    assert first.line.startswith("bench/test_pretended_device.py:")
+    assert first.line.startswith("app/doctor/devices/test_pretended_device.py:")
     assert first.line != second.line
 
 
@@ -152,7 +152,7 @@ def test_a_wait_has_its_line_and_its_phase():
 def test_operations_on_both_sides_are_reported(program, name):
     (mix,) = count(program, rows()).mixes
     assert mix.what == name
-    assert mix.line.startswith("bench/test_pretended_device.py:")
+    assert mix.line.startswith("app/doctor/devices/test_pretended_device.py:")
 
 
 def test_the_largest_tensor_is_one_that_was_allocated():
@@ -215,7 +215,7 @@ def test_a_pretended_tensor_is_of_no_use_outside():
     ],
 )
 def test_shapes_alone_cannot_be_read(program):
-    with pytest.raises(HostRead, match=r"at bench/test_pretended_device.py:\d+ reads from the device"):
+    with pytest.raises(HostRead, match=r"at app/doctor/devices/test_pretended_device.py:\d+ reads from the device"):
         count_step(lambda x: program(x.detach()), rows(), values=False)
 
 
@@ -234,7 +234,7 @@ def test_shapes_alone_count_as_values_do_and_take_no_memory():
 
 
 def test_the_losses_count_the_same_whatever_the_values():
-    loss, labels = sm.MultiSimilarityLoss(base=0.5), torch.arange(30) // 5
+    loss, labels = sm.MultiSimilarityLoss(), torch.arange(30) // 5
     step, _ = split_weights(loss)
     first, second = (count_step(step, scale * rows(), labels) for scale in (1.0, 5.0))
     assert (first.kernels, first.waits) == (second.kernels, second.waits)

@@ -40,9 +40,9 @@ def test_it_has_all_that_a_device_needs(bundled):
         "model.onnx",
         "requirements.txt",
     ]
-    for file in (HOUSE / "device").glob("*.py"):
+    for file in (HOUSE / "runtime").glob("*.py"):
         assert (bundled.folder / "device" / file.name).read_bytes() == file.read_bytes()
-    assert names(bundled.folder / "device") == sorted(file.name for file in (HOUSE / "device").glob("*.py"))
+    assert names(bundled.folder / "device") == sorted(file.name for file in (HOUSE / "runtime").glob("*.py"))
     needs = (bundled.folder / "requirements.txt").read_text().split()
     assert [need.partition(">")[0] for need in needs] == ["numpy", "onnxruntime", "pillow"]
     assert "python -m device search" in (bundled.folder / "README.txt").read_text()

@@ -7,11 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from picture_folders import DIM, FakeModel, write_run
+from scipy.optimize import isotonic_regression
 
 from shadowmetric.app.serving.model import RunModel
 from shadowmetric.app.serving.verification import calibration
-from shadowmetric.app.serving.verification.calibration import calibrate, table_of
+from shadowmetric.app.serving.verification.calibration import calibrate, rising, table_of
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.errors import Mistake
 from shadowmetric.evaluation.verification import STEPS, pair_histograms
@@ -234,3 +237,10 @@ def test_a_test_split_without_pairs_is_refused(run, monkeypatch):
     with pytest.raises(Mistake, match="have no pairs of one class, or none of two; a threshold needs both"):
         calibrate(run, RunModel(run.folder))
     assert not (run.folder / "calibration.json").exists()
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(1e-3, 1e3)), min_size=1, max_size=60))
+def test_pooled_shares_are_the_isotonic_regression(pairs):
+    values, weights = np.array(pairs).T
+    expected = isotonic_regression(values, weights=weights).x
+    np.testing.assert_allclose(rising(values, weights), expected, rtol=1e-9, atol=1e-12)

@@ -24,6 +24,7 @@ import numpy as np
 
 from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Reader, checked_counts
 from shadowmetric.app.data.datasets.lists import in_two, load, on_disk, parse_each
+from shadowmetric.errors import DataMistake
 
 LAST_TRAINING_CLASS = 98
 ALL, TRAIN, TEST = "cars_annos.mat", "devkit/cars_train_annos.mat", "cars_test_annos_withlabels.mat"
@@ -73,7 +74,13 @@ def _rows(root: Path, name: str, path_field: str, inside: str, classes: dict[int
 
 
 def _variable(path: Path, name: str) -> np.ndarray:
-    from scipy.io import loadmat
+    try:
+        from scipy.io import loadmat
+    except ImportError:
+        raise DataMistake(
+            "the labels of CARS196 are MATLAB files, and scipy is not installed; run `pip install "
+            "'shadowmetric[datasets]'`."
+        ) from None
 
     return np.atleast_1d(loadmat(path, squeeze_me=True, variable_names=[name])[name])
 

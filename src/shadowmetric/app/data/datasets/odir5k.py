@@ -28,6 +28,7 @@ from typing import Any
 
 from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader, checked_counts
 from shadowmetric.app.data.datasets.lists import in_fifths, listed, load, on_disk, parse_each
+from shadowmetric.errors import DataMistake
 
 TABLE = "data.xlsx"
 COLUMNS = ("ID", "Left-Fundus", "Left-Diagnostic Keywords", "Right-Fundus", "Right-Diagnostic Keywords")
@@ -103,7 +104,13 @@ def meanings(keywords: str) -> set[str]:
 
 
 def _table(path: Path) -> list[tuple[Any, ...]]:
-    from openpyxl import load_workbook
+    try:
+        from openpyxl import load_workbook
+    except ImportError:
+        raise DataMistake(
+            "the table of ODIR-5K is a spreadsheet, and openpyxl is not installed; run `pip install "
+            "'shadowmetric[datasets]'`."
+        ) from None
 
     with closing(load_workbook(path, read_only=True)) as book:
         return list(book.worksheets[0].iter_rows(values_only=True))

@@ -2,7 +2,7 @@
 
     cosine = unit @ unit.T,   squared = 2 - 2 cosine
 
-    semi_hard     for each pair (a, p) the nearest n with squared(a, p) < squared(a, n) < squared(a, p) + margin
+    semi_hard     for each pair (a, p) the nearest n with squared(a, p) < squared(a, n) < squared(a, p) + window
     hard          for each pair (a, p) the nearest negative of a
     batch_hard    for each a its farthest positive and its nearest negative
 
@@ -67,7 +67,8 @@ def dense_loss(embeddings: Embeddings, labels: Labels, *, loss: str, miner: str,
     unit = nn.functional.normalize(embeddings)
     cosine = unit @ unit.T
     same = labels[:, None] == labels
-    anchor, positive, negative, counts = CHOICES[miner](2 - 2 * cosine.detach(), same, margin)
+    window = 2 * margin / SCALES[loss]  # in squared distance, which is 2 gaps
+    anchor, positive, negative, counts = CHOICES[miner](2 - 2 * cosine.detach(), same, window)
     value = torch.relu(SCALES[loss] * (cosine[anchor, negative] - cosine[anchor, positive]) + margin)
     return value.masked_fill(~counts, 0.0).sum() / counts.sum().clamp_min(1)
 

@@ -109,7 +109,6 @@ def rising_share(alike: np.ndarray, apart: np.ndarray, doubt: float) -> np.ndarr
     above a lower one, show with one such pair more of each kind; and at least what all pairs below this knot, or below
     a higher one, show so. The ends of a table rest on few pairs, and one more at every knot would outweigh them.
     """
-    from scipy.optimize import isotonic_regression
 
     def doubted(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return (first.cumsum() + doubt) / (first.cumsum() + second.cumsum() + 2 * doubt)
@@ -118,7 +117,24 @@ def rising_share(alike: np.ndarray, apart: np.ndarray, doubt: float) -> np.ndarr
     share = np.where(alike + apart > 0, alike / weights, 0.5)
     most = np.maximum.accumulate(doubted(alike[::-1], apart[::-1])[::-1])
     least = np.minimum.accumulate(doubted(alike, apart)[::-1])[::-1]
-    return isotonic_regression(share, weights=weights).x.clip(least, most)
+    return rising(share, weights).clip(least, most)
+
+
+def rising(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the values that never fall and are nearest to these, by weighted squares.
+
+    Neighbours that fall are pooled to their weighted mean until nothing does (pool adjacent violators).
+    """
+    means, masses, lengths = [], [], []
+    for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
+        mean, mass, length = value, weight, 1
+        while means and means[-1] >= mean:
+            mean = (means.pop() * (before := masses.pop()) + mean * mass) / (before + mass)
+            mass, length = before + mass, length + lengths.pop()
+        means.append(mean)
+        masses.append(mass)
+        lengths.append(length)
+    return np.repeat(means, lengths)
 
 
 def chosen_bins(same: np.ndarray, other: np.ndarray) -> np.ndarray:

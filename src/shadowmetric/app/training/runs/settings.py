@@ -6,7 +6,7 @@ run whatever later versions suggest.
 
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from shadowmetric.app.data.augmentation import KINDS
 from shadowmetric.app.data.catalogue import data_root
@@ -14,12 +14,13 @@ from shadowmetric.app.training.runs.recipes import RECIPES, Recipe, recipe_for
 from shadowmetric.batches.budget import parse_bytes
 from shadowmetric.errors import Mistake
 from shadowmetric.integrations.pml_losses import PREFIX, check_pml_loss
-from shadowmetric.losses.catalogue import LOSSES
+from shadowmetric.losses.catalogue import LOSSES, MiningUnit
 from shadowmetric.losses.mined import MINERS
 
 CHOICES = {
     "loss": tuple(LOSSES),
     "miner": tuple(MINERS),
+    "mining_unit": get_args(MiningUnit),
     "augment": KINDS,
     "recipe": RECIPES,
     "split": ("official", "classes"),
@@ -66,10 +67,12 @@ class TrainSettings:
     lifted_structure n_pair ranked_list arc_face triplet_control double_shadow, or pml:NAME, a loss of
     pytorch-metric-learning by the name of its class."""
     margin: float = 0.2
-    """Of losses of triplets, in the loss's own unit (pml:TripletMarginLoss: distance), and of their miner, in squared
-    distance."""
+    """Of losses of triplets and of their miner, in the loss's own unit (pml:TripletMarginLoss: distance)."""
     miner: str = "semi_hard"
     """Of losses of triplets: hard semi_hard batch_hard all."""
+    mining_unit: str | None = None
+    """What miners compare: loss, what the loss compares, in its unit; or squared, squared distances of embeddings of
+    length 1, whatever the loss. Default: loss; squared in --recipe paper."""
     semi_hard_epochs: int = 0
     """Of losses of triplets: mine semi-hard ones in the first so many epochs, and only then as --miner says, since
     hard ones from the start may pull all embeddings into one point."""
