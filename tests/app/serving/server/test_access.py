@@ -4,6 +4,7 @@ import base64
 import contextlib
 import hmac
 import json
+import re
 import socket
 from urllib.parse import urlsplit
 
@@ -160,5 +161,5 @@ def test_a_request_that_says_twice_where_it_ends_is_the_last_of_its_connection(m
     head_of_answer, _, body = said.partition(b"\r\n\r\n")
     assert head_of_answer.startswith(b"HTTP/1.1 400")
     assert b"connection: close" in head_of_answer.lower()
-    assert said.count(b"HTTP/1.1") == 1
+    assert len(re.findall(rb"HTTP/1.1 \d", said)) == 1
     assert list(json.loads(body)) == ["detail"]
