@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from shadowmetric.app.serving.server import connections
-from shadowmetric.app.serving.server.connections import FULL_ANSWER, most_connections
+from shadowmetric.app.serving.server.connections import most_connections
 from shadowmetric.app.serving.server.settings import ServeSettings
 from shadowmetric.errors import Mistake
 
@@ -65,6 +65,16 @@ def rest(opened):
     return b"".join(parts)
 
 
+def answer(opened):
+    """Return an answer whose body is JSON without another in it."""
+    said = b""
+    while not said.endswith(b"}"):
+        part = opened.recv(65536)
+        assert part, said
+        said += part
+    return said
+
+
 def drip(opened):
     """Send a byte now and then until the server closes; return what it says."""
     opened.settimeout(0.02)
@@ -104,7 +114,7 @@ def test_a_header_that_drips_is_late_too(hasty):
 
 def test_a_second_request_has_no_more_time_than_the_first(hasty):
     opened = hasty[2](b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    assert opened.recv(65536).startswith(b"HTTP/1.1 200")
+    assert answer(opened).startswith(b"HTTP/1.1 200")
     opened.sendall(b"GET /he")
     assert b"HTTP/1.1 408" in rest(opened)
 
@@ -142,16 +152,37 @@ def test_any_number_of_silent_ones_keeps_nobody_out(made, small_index, red, sent
         assert float(re.search(r"^shadowmetric_connections (\S+)", text, re.MULTILINE)[1]) <= 4
 
 
-def test_beyond_the_limit_is_503_if_all_are_being_answered(made, small_index, monkeypatch):
-    monkeypatch.setattr(connections.Connection, "waits", False)
-    monkeypatch.setattr(connections.Connection, "uploads", False)
-    with server(made, small_index, connections=2) as (app, _, connect):
-        kept = [connect(), connect()]
-        assert rest(connect()) == FULL_ANSWER
-        assert b"Retry-After: 1" in FULL_ANSWER
-        assert app.state.service.metrics.refused.labels("503")._value.get() == 1
-        kept[0].sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert kept[0].recv(65536).startswith(b"HTTP/1.1 200")
+def test_while_all_are_being_answered_the_next_waits(made, small_index, monkeypatch):
+    monkeypatch.setattr(connections.Connection, "protected_until", None)
+    with server(made, small_index, connections=2) as (_, _, connect):
+        asking = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        kept = [connect(asking), connect(asking)]
+        assert all(answer(one).startswith(b"HTTP/1.1 200") for one in kept)
+        waits = connect(asking)
+        waits.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            waits.recv(65536)
+        kept[0].close()
+        waits.settimeout(120)
+        assert answer(waits).startswith(b"HTTP/1.1 200")
+
+
+def test_who_has_just_come_or_just_asked_is_not_closed_for_others(made, small_index, monkeypatch):
+    monkeypatch.setattr(connections, "FIRST_SECONDS", 3600.0)
+    monkeypatch.setattr(connections, "NEXT_SECONDS", 3600.0)
+    limits = {"connections": 3, "header_seconds": 3600.0, "idle_seconds": 3600.0}
+    with server(made, small_index, **limits) as (app, _, connect):
+        asking = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        fresh, asked, uploading = connect(), connect(asking), connect(HEADER + b"Content-Length: 1000\r\n\r\nx")
+        assert answer(asked).startswith(b"HTTP/1.1 200")
+        others = [connect() for _ in range(10)]
+        for one in (fresh, asked):
+            one.sendall(asking)
+            assert answer(one).startswith(b"HTTP/1.1 200")
+        uploading.sendall(b"x" * 999)
+        assert answer(uploading).startswith(b"HTTP/1.1 422")
+        assert app.state.service.metrics.closed.labels("room")._value.get() == 0
+        del others
 
 
 @pytest.mark.parametrize("sent", [b"\x16\x03\x01\x00\xa5", b"BREW\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"\0" * 100_000])

@@ -6,18 +6,18 @@
     answering   the server's own time; but who does not read its answer for `seconds` is let go
     closing     what could not be sent within CLOSING_SECONDS is thrown away
 
-At most `most` are open, which is below the limit of descriptors. At the limit the connection that has waited longest
-makes room for the next, or else the one that has been uploading longest, so that any number of silent or slow ones
-keep nobody out; if every one is being answered, the next gets 503.
+At most `most` are open, which is below the limit of descriptors. At the limit one makes room for the next: whichever is
+furthest past the short time that every connection has to itself (`protected_until`). So any number of silent or slow
+ones keep nobody out; who comes meanwhile waits in the backlog.
 
 asyncio's own loop accepts as many as the backlog has before the first can be counted, and where descriptors end it
 writes to the log for each one of the backlog: `Door` accepts one after the other.
 """
 
 import asyncio
-import contextlib
 import json
 import logging
+import math
 import os
 import socket
 from collections.abc import Callable
@@ -27,7 +27,6 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from shadowmetric.app.serving.server.refusals import RETRY
 from shadowmetric.app.serving.server.service import Service
 from shadowmetric.app.serving.server.settings import ServeSettings
 from shadowmetric.errors import Mistake
@@ -35,12 +34,14 @@ from shadowmetric.errors import Mistake
 BACKLOG = 1024
 CLOSING_SECONDS = 5.0
 PAUSE_SECONDS = 0.2  # when this machine has no descriptor left, whoever took it
+POLL_SECONDS = 0.02  # while there is no room
+FIRST_SECONDS = 0.25  # for a first header, before a connection may have to make room
+NEXT_SECONDS = 1.0  # for an upload, the next request, or reading an answer
 SPARE_DESCRIPTORS = 16  # for files of images, a new index, the network of a store
 SPARE_FOR_WORK = 4  # for each request at work
 LEAST_CONNECTIONS = 4
-REASONS = {400: "Bad Request", 408: "Request Timeout", 503: "Service Unavailable"}
+REASONS = {400: "Bad Request", 408: "Request Timeout"}
 LATE = "The header of the request did not arrive in time; try again."
-FULL = "The server has as many connections as it may; try again in a second."
 log = logging.getLogger("shadowmetric.serve")
 
 
@@ -83,9 +84,13 @@ class Connection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
 
     @property
-    def uploads(self) -> bool:
-        """Whether a request is there but for a part of its body."""
-        return not self.waits and self.cycle.more_body
+    def protected_until(self) -> float | None:
+        """Return when this connection may be closed for another one, or nothing while it is the server's turn."""
+        if self.waits:
+            return self.waiting_since + (FIRST_SECONDS if self.cycle is None else NEXT_SECONDS)  # pyright: ignore
+        if self.unread_since is not None:
+            return self.unread_since + NEXT_SECONDS
+        return self.waiting_since + NEXT_SECONDS if self.cycle.more_body else None
 
     def is_late(self, now: float, settings: ServeSettings) -> bool:
         """Close this connection if it has taken too long, and tell whether it has."""
@@ -168,35 +173,28 @@ class Door:
                 log.warning("no connection can be accepted (%s); if it stays so, raise `ulimit -n`.", error.strerror)
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
-            if not self.has_room():
-                self.turn_away(accepted)
-                await asyncio.sleep(0)
-                continue
+            while not self.has_room():
+                await asyncio.sleep(POLL_SECONDS)
             try:
                 await loop.connect_accepted_socket(self.make, accepted)
             except OSError:
                 accepted.close()
 
     def has_room(self) -> bool:
-        """Tell whether one more may come, after the one that has waited longest has gone if need be."""
+        """Tell whether one more may come, after another has made room if need be."""
         if len(self.connections) < self.most:
             return True
         kept = [one for one in self.connections if isinstance(one, Connection) and not one.given_up]
         if len(kept) < self.most:
             return True
         log.warning("there are %d connections, the most that may be; silent ones are closed for new ones.", self.most)
-        first = [one for one in kept if one.waits] or [one for one in kept if one.uploads]
-        if not first:
+        ends = [(end, one) for one in kept if (end := one.protected_until) is not None]
+        end, first = min(ends, key=lambda pair: pair[0], default=(math.inf, None))
+        if first is None or end > asyncio.get_running_loop().time():
             return False
-        min(first, key=lambda one: one.waiting_since).give_up()
+        first.give_up()
         self.metrics.closed.labels("room").inc()
         return True
-
-    def turn_away(self, accepted: socket.socket) -> None:
-        """Refuse a connection without keeping it."""
-        self.metrics.refused.labels("503").inc()
-        with contextlib.suppress(OSError), accepted:
-            accepted.send(FULL_ANSWER)
 
     def look(self) -> None:
         """Close the connections that have taken too long."""
@@ -204,17 +202,6 @@ class Door:
         for one in list(self.connections):
             if isinstance(one, Connection) and one.is_late(now, self.settings):
                 self.metrics.closed.labels("late").inc()
-
-
-def full_answer() -> bytes:
-    """Return the answer to a connection that finds no room, as it goes over the wire."""
-    body = json.dumps({"detail": FULL}).encode()
-    headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), "Connection": "close"} | RETRY
-    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    return f"HTTP/1.1 503 {REASONS[503]}\r\n{head}\r\n".encode() + body
-
-
-FULL_ANSWER = full_answer()
 
 
 def most_connections(settings: ServeSettings) -> int:
