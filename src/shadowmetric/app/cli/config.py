@@ -14,19 +14,19 @@ CONFIG_HELP = "Options can also stand in a file, --config FILE.yaml; the command
 
 def without_config(tokens: Sequence[str]) -> tuple[list[str], Path | None]:
     """Return the words without --config, and the file that it names."""
-    found, rest, words = None, [], list(tokens)
+    path, rest, words = None, [], list(tokens)
     while words:
         word = words.pop(0)
         if word == "--":
-            return [*rest, word, *words], found
+            return [*rest, word, *words], path
         name, equals, value = word.partition("=")
         if name != "--config":
             rest.append(word)
         elif equals or words:
-            found = Path(value if equals else words.pop(0))
+            path = Path(value if equals else words.pop(0))
         else:
             raise Mistake("--config names no file; write --config FILE.yaml.")
-    return rest, found
+    return rest, path
 
 
 def config_reader(path: Path):
@@ -35,11 +35,11 @@ def config_reader(path: Path):
     from cyclopts.config import Yaml
 
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as wrong:
-        raise Mistake(f"--config {str(path)!r} cannot be read: {wrong.strerror}.") from None
-    except (UnicodeDecodeError, yaml.YAMLError) as wrong:
-        raise Mistake(f"--config {str(path)!r} is no YAML: {' '.join(str(wrong).split())}.") from None
-    if not isinstance(found, dict):
+        options = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Mistake(f"--config {str(path)!r} cannot be read: {error.strerror}.") from None
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise Mistake(f"--config {str(path)!r} is no YAML: {' '.join(str(error).split())}.") from None
+    if not isinstance(options, dict):
         raise Mistake(f"--config {str(path)!r} holds no options; write lines such as `epochs: 10`.")
     return Yaml(path, must_exist=True, use_commands_as_keys=False)

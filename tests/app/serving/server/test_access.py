@@ -59,7 +59,7 @@ def test_who_has_the_token_may_ask(closed, red, sent):
 )
 def test_without_it_nothing_is_answered_but_health(closed, red, sent):
     headers = {} if sent is None else {"Authorization": sent.encode("latin-1")}
-    for path in ("/", "/page.js", "/api/index", "/metrics", "/openapi.json", f"/api/pictures/{key_of('red/0.png')}"):
+    for path in ("/", "/page.js", "/api/index", "/metrics", "/openapi.json", f"/api/images/{key_of('red/0.png')}"):
         answer = closed.client.get(path, headers=headers)
         assert answer.status_code == 401
         assert answer.headers["WWW-Authenticate"].startswith("Basic realm=")

@@ -9,16 +9,16 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from shadowmetric.app.serving.server.answers import Problem, shown
+from shadowmetric.app.serving.server.answers import Problem, printable
 
 WORDS = {
     400: "The request says twice where its body ends.",
     401: "The server has a token, and the request has not.",
     403: "A foreign page asked, or a name that is not this server's.",
-    404: "There is no such picture or class.",
+    404: "There is no such image or class.",
     408: "The upload did not arrive in time.",
     413: "The upload has too many bytes.",
-    422: "The upload is no picture, or has too many pixels; or a parameter is out of its range.",
+    422: "The upload is no image, or has too many pixels; or a parameter is out of its range.",
     503: "Too many requests are waiting, or the server is stopping; try again after the seconds in Retry-After.",
 }
 RETRY = {"Retry-After": "1"}
@@ -39,7 +39,7 @@ def stopping() -> Refused:
     return Refused(503, "The server is stopping; try again in a second.", RETRY | CLOSE)
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def document_statuses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return what OpenAPI says of statuses that a route may answer with; some every route may."""
     return {status: {"model": Problem, "description": WORDS[status]} for status in sorted({400, 401, 403, *statuses})}
 
@@ -51,7 +51,7 @@ def problem(status: int, sentence: str, headers: Mapping[str, str] | None = None
 
 def echo(value: object) -> str:
     """Return what somebody sent, short enough to be sent back."""
-    text = repr(shown(value) if isinstance(value, str) else value)
+    text = repr(printable(value) if isinstance(value, str) else value)
     return text if len(text) <= LONGEST_ECHO else f"{text[:LONGEST_ECHO]}…"
 
 

@@ -59,7 +59,7 @@ class Run:
 
     def resume_command(self) -> str:
         """Return what goes on with this run."""
-        return f"shadowmetric train --resume {quoted(self.folder)}"
+        return f"shadowmetric train --resume {shell_quote(self.folder)}"
 
     def check_free(self) -> None:
         """Refuse a folder that holds a run, or anything else."""
@@ -73,15 +73,15 @@ class Run:
     def begin(self, settings: TrainSettings) -> None:
         """Write the settings into a new folder."""
         self.check_free()
-        again = quoted(Path(f"{self.folder}-again"))
-        command = f"shadowmetric train --config {quoted(self.settings_file)} --out {again}\n"
+        again = shell_quote(Path(f"{self.folder}-again"))
+        command = f"shadowmetric train --config {shell_quote(self.settings_file)} --out {again}\n"
         write_text(self.folder / "replay.txt", command)
         write_text(self.settings_file, yaml.safe_dump(as_plain(settings), sort_keys=False, allow_unicode=True))
 
     def settings(self) -> TrainSettings:
         """Return what decides the run."""
         try:
-            found = yaml.safe_load(self.settings_file.read_text(encoding="utf-8"))
+            document = yaml.safe_load(self.settings_file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             if not self.folder.exists():
                 raise Mistake(f"{self.folder} is not there; name the folder of a run.") from None
@@ -90,24 +90,24 @@ class Run:
             raise Mistake(f"{self.folder} holds no run: there is no {self.settings_file.name} in it{one}.") from None
         except NotADirectoryError:
             raise Mistake(f"{self.folder} is a file; a run is a folder, which `shadowmetric train` wrote.") from None
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as wrong:
-            raise Mistake(f"{self.settings_file} cannot be read ({' '.join(str(wrong).split())}).") from None
-        if not isinstance(found, dict):
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise Mistake(f"{self.settings_file} cannot be read ({' '.join(str(error).split())}).") from None
+        if not isinstance(document, dict):
             raise Mistake(f"{self.settings_file} holds no settings.")
         try:
-            return from_plain(found, self.settings_file)
-        except (TypeError, Mistake) as wrong:
-            raise Mistake(f"{self.settings_file}: {wrong}") from None
+            return from_plain(document, self.settings_file)
+        except (TypeError, Mistake) as error:
+            raise Mistake(f"{self.settings_file}: {error}") from None
 
     def journal(self) -> list[dict[str, Any]]:
         """Return the lines of the journal; a last line that was cut short by a kill is left out."""
-        found = []
+        lines = []
         for line in self.journal_file.read_text(encoding="utf-8").splitlines() if self.journal_file.exists() else []:
             try:
-                found.append(json.loads(line))
+                lines.append(json.loads(line))
             except json.JSONDecodeError:
                 break
-        return found
+        return lines
 
     def write_journal(self, lines: list[dict[str, Any]]) -> None:
         """Write all lines anew, as a resume must: some may be of epochs that are trained again."""
@@ -116,14 +116,14 @@ class Run:
     def scores(self) -> dict[str, Any] | None:
         """Return the scores, if the run is finished."""
         try:
-            found = json.loads(self.scores_file.read_text(encoding="utf-8"))
-            if not isinstance(found, dict):
+            document = json.loads(self.scores_file.read_text(encoding="utf-8"))
+            if not isinstance(document, dict):
                 raise ValueError("no scores")
-            return found
+            return document
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as wrong:
-            raise Mistake(f"{self.scores_file} cannot be read ({wrong}); remove it and resume the run.") from None
+        except (OSError, ValueError) as error:
+            raise Mistake(f"{self.scores_file} cannot be read ({error}); remove it and resume the run.") from None
 
     def write_scores(self, scores: dict[str, Any]) -> None:
         """Write the scores."""
@@ -135,7 +135,7 @@ def foreign(path: Path) -> bool:
     return path.name != "replay.txt" and not path.name.startswith(".")
 
 
-def quoted(path: Path) -> str:
+def shell_quote(path: Path) -> str:
     """Return a path as a shell takes it."""
     import shlex
 
