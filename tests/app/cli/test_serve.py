@@ -122,7 +122,7 @@ def test_others_are_warned_of_and_the_page_is_opened_when_asked_for(capsys, made
     opened = []
     monkeypatch.setattr(command, "show_page", opened.append)
     monkeypatch.setattr(opening, "serve", lambda app, listening, begun: begun())
-    main_without_exit("serve", made / "some.shadowmx", "--port", "0", "--host", "0.0.0.0", "--open")
+    main_without_exit("serve", made / "some.shadowmx", "--port", "0", "--host", "0.0.0.0", "--no-token", "--open")
     said = capsys.readouterr().out
     assert "Everybody who reaches 0.0.0.0 can search, and see the images." in said
     assert said.endswith("Stopped.\n")
@@ -131,6 +131,31 @@ def test_others_are_warned_of_and_the_page_is_opened_when_asked_for(capsys, made
     main_without_exit("serve", made / "some.shadowmx", "--port", "0")
     assert "Everybody" not in capsys.readouterr().out
     assert len(opened) == 1
+
+
+def test_others_need_a_token_unless_it_is_said_that_they_do_not(capsys, made, tmp_path, monkeypatch):
+    from shadowmetric.app.serving.server import index as opening
+
+    served = []
+    monkeypatch.setattr(opening, "serve", lambda app, listening, begun: (begun(), served.append(app)))
+    monkeypatch.delenv("SHADOWMETRIC_TOKEN", raising=False)
+    words = [made / "some.shadowmx", "--port", "0", "--host", "0.0.0.0"]
+    said = refused(capsys, *words)
+    assert "everybody who reaches 0.0.0.0 could search" in said
+    assert "give --token-file FILE or $SHADOWMETRIC_TOKEN, or say --no-token." in said
+    (tmp_path / "token").write_text("t0k3n" * 5 + "\n")
+    main_without_exit("serve", *words, "--token-file", tmp_path / "token")
+    said = capsys.readouterr().out
+    assert "browsers call it the password" in said
+    assert "put a proxy with TLS in front" in said
+    assert "t0k3n" not in said
+    assert served[0].state.service.settings.token == "t0k3n" * 5
+    monkeypatch.setenv("SHADOWMETRIC_TOKEN", "environment" * 2)
+    main_without_exit("serve", *words)
+    assert served[1].state.service.settings.token == "environment" * 2
+    main_without_exit("serve", *words, "--token-file", tmp_path / "token")
+    assert served[2].state.service.settings.token == "t0k3n" * 5
+    assert "--no-token is given beside $SHADOWMETRIC_TOKEN" in refused(capsys, *words, "--no-token")
 
 
 def test_a_model_that_moved_is_named_by_model(capsys, made, tmp_path, monkeypatch):

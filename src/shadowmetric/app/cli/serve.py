@@ -13,7 +13,7 @@ Examples:
 
     shadowmetric serve birds.shadowmx --open
     shadowmetric serve birds.shadowmx --port 8080 --max-upload-mb 32
-    shadowmetric serve birds.shadowmx --host 0.0.0.0
+    shadowmetric serve birds.shadowmx --host 0.0.0.0 --token-file token
     shadowmetric serve birds.shadowmx --name pics.example.com
     shadowmetric serve postgresql://localhost/images --model runs/birds
 
@@ -40,7 +40,10 @@ def serve(
     max_pixels: int = 40_000_000,
     at_once: Annotated[int | None, Parameter(show_default=False)] = None,
     waiting: int = 16,
+    connections: int = 1000,
     name: Annotated[tuple[str, ...], Parameter(show_default=False, negative="")] = (),
+    token_file: Annotated[Path | None, Parameter(show_default=False)] = None,
+    no_token: Annotated[bool, Parameter(negative="")] = False,
     open_page: Annotated[bool, Parameter(name="--open", negative="")] = False,
 ) -> None:
     """Search an index in a browser: drop an image, see its neighbors, search on from one of them.
@@ -68,8 +71,16 @@ def serve(
         Requests that are decoded, embedded and searched at once. Default: the cores.
     waiting
         Requests that wait for their turn; more are refused with 503.
+    connections
+        Open connections at most, and fewer if this process may not open so many files. At the limit the one that has
+        been silent longest makes room.
     name
         A name by which a proxy in front is called, such as pics.example.com; give it again for another.
+    token_file
+        A file with a token, without which nothing is answered; or put it into $SHADOWMETRIC_TOKEN. Programs send it as
+        `Authorization: Bearer`, browsers ask for it as a password. Needed unless this machine alone can reach --host.
+    no_token
+        Let everybody ask who reaches --host.
     open_page
         Open the page in a browser.
     """
@@ -78,10 +89,14 @@ def serve(
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise Mistake(f"{', '.join(missing)} is not installed; run `pip install 'shadowmetric[serve]'`.")
+    from shadowmetric.app.serving.server.access import read_token
     from shadowmetric.app.serving.server.settings import ServeSettings, cores
 
     working = cores() if at_once is None else at_once
-    settings = ServeSettings(host, port, max_upload_mb, max_pixels, working, waiting, names=name)
+    token = read_token(token_file, no_token)
+    settings = ServeSettings(
+        host, port, max_upload_mb, max_pixels, working, waiting, connections, names=name, token=token, no_token=no_token
+    )
     run(index, model, images, settings, open_page)
 
 
@@ -94,13 +109,22 @@ def run(index: str, instead: Path | None, images: Path | None, settings, open_pa
 
     def begun(address: str, images: int) -> None:
         say(console, f"{address} searches {images:,} images. Ctrl-C stops.")
+        if settings.token:
+            say(console, "The token is asked for; browsers call it the password, and any name will do.")
         if not settings.loopback:
-            say(console, f"Everybody who reaches {settings.host} can search, and see the images.", "yellow")
+            say(console, beyond(settings), "yellow")
         if open_page:
             show_page(address)
 
     serve_index(index, settings, instead, images, begun)
     say(console, "Stopped.")
+
+
+def beyond(settings) -> str:
+    """Return what somebody should know who listens for other machines."""
+    if settings.token:
+        return "The token and the images can be read on their way here; put a proxy with TLS in front."
+    return f"Everybody who reaches {settings.host} can search, and see the images."
 
 
 def show_page(address: str) -> None:

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import uvicorn
 from PIL import Image
 from starlette.testclient import TestClient
 
@@ -104,8 +103,8 @@ def listening(app):
     """Yield the address of a server that runs in a thread."""
     opened = listen(replace(app.state.service.settings, port=0))
     begun = threading.Event()
-    config = uvicorn.Config(app, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=2)
-    server = Server(config, app.state.service, begun.set)
+    server = Server(app, begun.set)
+    server.config.timeout_graceful_shutdown = 2
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})
     thread.start()
     begun.wait()

@@ -103,7 +103,7 @@ def test_an_upload_that_does_not_arrive_is_dropped(impatient, red):
         answer = b"".join(iter(lambda: opened.recv(4096), b""))  # to the end: the server closes
     assert answer.startswith(b"HTTP/1.1 408")
     assert b"did not arrive in time" in answer
-    assert app.state.service.searches.inside == 0
+    assert app.state.service.uploads.held == 0
 
 
 def test_an_upload_that_drips_is_dropped_too(impatient):
@@ -120,10 +120,72 @@ def test_an_upload_that_drips_is_dropped_too(impatient):
     assert answer.startswith(b"HTTP/1.1 408")
 
 
+def dripping(places):
+    """Send a byte to each until it answers; return what they say."""
+    said = {opened: b"" for opened in places}
+    while not all(said.values()):
+        for opened in [opened for opened, answer in said.items() if not answer]:
+            opened.settimeout(0.01)
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                opened.send(b"x")
+                said[opened] = opened.recv(4096)
+    return list(said.values())
+
+
+def test_uploads_that_are_not_complete_take_no_place(made, small_index, red):
+    settings = ServeSettings(at_once=1, waiting=1, idle_seconds=3600.0, seconds=3600.0)
+    app = made.Asked(small_index, settings).app
+    with made.listening(app) as address, contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(half_a_post(urlsplit(address))) for _ in range(20)]
+        until(lambda: len(app.state.service.uploads.arriving) == len(slow))
+        assert app.state.service.searches.inside == 0
+        for _ in range(5):
+            assert httpx.post(f"{address}/api/search", content=red, timeout=60).status_code == 200
+        slow[0].sendall(b"x" * 999)  # complete at last
+        assert slow[0].recv(4096).startswith(b"HTTP/1.1 422")
+
+
+def test_an_upload_below_the_least_rate_is_dropped_long_before_its_time_is_over(made, small_index):
+    settings = ServeSettings(idle_seconds=0.3, seconds=3600.0, least_rate=100_000)
+    with made.listening(made.Asked(small_index, settings).app) as address, contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(half_a_post(urlsplit(address), length=1_000_000)) for _ in range(3)]
+        assert all(answer.startswith(b"HTTP/1.1 408") for answer in dripping(slow))
+
+
+def test_an_upload_above_the_least_rate_may_take_many_idle_times(made, small_index):
+    settings = ServeSettings(idle_seconds=2.0, seconds=3600.0, least_rate=1)
+    app = made.Asked(small_index, settings).app
+    with made.listening(app) as address, half_a_post(urlsplit(address), length=1_000_000) as opened:
+        begun, count = time.monotonic(), 1
+        while time.monotonic() - begun < 2 * settings.idle_seconds:
+            opened.sendall(b"x")
+            count += 1
+            until(lambda count=count: app.state.service.uploads.held == count)
+        opened.sendall(bytes(1_000_000 - count))
+        assert opened.recv(4096).startswith(b"HTTP/1.1 422")
+
+
+def test_uploads_hold_so_many_bytes_and_the_slowest_is_given_up_for_others(made, small_index):
+    settings = ServeSettings(at_once=1, waiting=0, max_upload_mb=1, idle_seconds=3600.0, seconds=3600.0)
+    app = made.Asked(small_index, settings).app
+    with made.listening(app) as address, half_a_post(urlsplit(address), length=900_000) as slow:
+        uploads = app.state.service.uploads
+        slow.sendall(bytes(600_000))
+        until(lambda: uploads.held == 600_001)
+        begun = time.monotonic()
+        until(lambda: time.monotonic() - begun > 1.0)  # so that it is slow
+        assert httpx.post(f"{address}/api/search", content=bytes(600_000), timeout=60).status_code == 422
+        answer = slow.recv(4096)
+        assert answer.startswith(b"HTTP/1.1 503")
+        assert b"connection: close" in answer.lower()
+        until(lambda: uploads.held == 0)
+        assert not uploads.arriving
+
+
 def test_somebody_who_goes_away_gives_back_the_place(impatient, red, caplog):
     app, place = impatient
     half_a_post(place).close()
-    until(lambda: app.state.service.searches.inside == 0)
+    until(lambda: app.state.service.uploads.held == 0)
     assert httpx.post(f"{place.geturl()}/api/search", content=red, timeout=60).status_code == 200
     assert "Traceback" not in caplog.text
 

@@ -42,7 +42,7 @@ def test_every_status_is_documented_with_its_words(asked):
     page = asked.client.get("/openapi.json").json()
     assert set(page["paths"]) == set(ADDRESSES)
     search = page["paths"]["/api/search"]["post"]
-    assert set(search["responses"]) == {"200", "403", "404", "408", "413", "422", "503"}
+    assert set(search["responses"]) == {"200", "400", "401", "403", "404", "408", "413", "422", "503"}
     for status in ("404", "413", "422", "503"):
         schema = search["responses"][status]["content"]["application/json"]["schema"]
         assert schema == {"$ref": "#/components/schemas/Problem"}

@@ -1,8 +1,11 @@
-"""What every request passes: names of the host, origins, headers of security, counts; and what nobody foresaw.
+"""What every request passes: names of the host, token, origins, headers, counts; and what nobody foresaw.
 
 A loopback server answers to its own names alone: else a foreign page whose name is made to lead to 127.0.0.1 could read
 the images. A POST that a browser sends for a foreign page is refused. There is no CORS. A proxy in front has a name
 of its own, which `ServeSettings.names` adds to both: it may hand on the Host that it was asked for, or ours.
+
+A request that says twice where its body ends may be two for us and one for the proxy in front: refused, and the
+connection is closed, so that nothing behind it is read.
 """
 
 import asyncio
@@ -12,7 +15,8 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shadowmetric.app.serving.server.refusals import problem, stopping
+from shadowmetric.app.serving.server.access import CHALLENGE, is_allowed
+from shadowmetric.app.serving.server.refusals import CLOSE, Refused, problem, stopping
 from shadowmetric.app.serving.server.service import Service
 
 POLICY = (
@@ -27,6 +31,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "geolocation=(), microphone=()",
 }
+FOREIGN_NAME = "This server answers to its own names alone; --name lets a proxy's name in, --host other machines."
+FOR_EVERYBODY = ("/health",)  # watchers have no token, and learn nothing
 DEFAULT_PORTS = {"http": 80, "https": 443}
 log = logging.getLogger("shadowmetric.serve")
 
@@ -71,8 +77,8 @@ class Guard:
             begun = True
             await send(message)
 
-        if (refusal := self.refusal(scope)) is not None:
-            await problem(403, refusal, {"Connection": "close"})(scope, receive, send)
+        if (refused := self.refusal(scope)) is not None:
+            await problem(refused.status, refused.sentence, refused.headers | CLOSE)(scope, receive, send)
             return
         try:
             await self.app(scope, receive, send_on)
@@ -86,18 +92,23 @@ class Guard:
                 raise
             await problem(500, "The server failed; its log says why.")(scope, receive, send)
 
-    def refusal(self, scope: Scope) -> str | None:
+    def refusal(self, scope: Scope) -> Refused | None:
         """Return why a request is not let through."""
         headers, settings = Headers(scope=scope), self.service.settings
+        if "transfer-encoding" in headers and ("content-length" in headers or scope["http_version"] == "1.0"):
+            return Refused(400, "A request has either a Content-Length or, in HTTP/1.1, a Transfer-Encoding.")
         host = headers.get("host", "")
         if settings.loopback and name_of(host) not in settings.host_names:
-            return "This server answers to its own names alone; --name lets a proxy's name in, --host other machines."
+            return Refused(403, FOREIGN_NAME)
+        locked = settings.token and scope["path"] not in FOR_EVERYBODY
+        if locked and not is_allowed(headers.get("authorization", ""), settings.token):
+            return Refused(401, "The token is missing or wrong; send it as `Authorization: Bearer`.", CHALLENGE)
         if scope["method"] in ("GET", "HEAD"):
             return None
         origin = headers.get("origin")
         ours = origin is None or any(same(origin, name) for name in (host, *settings.names))
         if headers.get("sec-fetch-site") == "cross-site" or not ours:
-            return "A page of another origin asked; open this server's own page."
+            return Refused(403, "A page of another origin asked; open this server's own page.")
         return None
 
 

@@ -30,6 +30,7 @@ def serve_index(
     path, threads = file_of(place), threads_for(settings.at_once)
     with listen(settings) as listening:
         settings = replace(settings, bound=str(listening.getsockname()[0]))
+        settings.require_token()
         file = None if path is None else IndexFile(path, model, images, threads)
         gallery = open_with_images(place, images, own=True)
         try:

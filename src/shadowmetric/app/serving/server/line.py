@@ -1,7 +1,8 @@
 """A few requests at work, some waiting, the others refused at once.
 
-`place` is held from the first byte of an upload to the answer, so that memory has a bound; `work` is done by as many
-threads as may be at work, first come first served, while the event loop goes on answering /health.
+`arrival` lasts while an upload comes in and takes no place, so that no number of slow ones keeps others out; `place` is
+held from its last byte to the answer. `work` is done by as many threads as may be at work, first come first served,
+while the event loop goes on answering /health.
 
 `stop` refuses those that are still arriving or waiting; what is at work is finished.
 """
@@ -23,21 +24,44 @@ class Line:
     def __init__(self, name: str, at_once: int, waiting: int):
         self.room = at_once + waiting
         self.inside = 0
-        self.arriving: set[asyncio.Task[Any]] = set()  # inside, but not handed to the threads yet
+        self.arriving: set[asyncio.Task[Any]] = set()  # uploads that are not complete
         self.name, self.at_once = name, at_once
         self.threads: ThreadPoolExecutor | None = None  # from the first work on
         self.stopping = False
 
     @contextlib.contextmanager
+    def arrival(self) -> Iterator[None]:
+        """Receive an upload, if there is a place for it now; `stop` ends that."""
+        self.check_room()
+        task = current_task()
+        self.arriving.add(task)
+        try:
+            with self.stoppable(task):
+                yield
+        finally:
+            self.arriving.discard(task)
+
+    @contextlib.contextmanager
     def place(self) -> Iterator[None]:
         """Hold a place in the line."""
+        self.check_room()
+        self.inside += 1
+        try:
+            with self.stoppable(current_task()):
+                yield
+        finally:
+            self.inside -= 1
+
+    def check_room(self) -> None:
+        """Refuse if there is no place."""
         if self.stopping:
             raise stopping()
         if self.inside >= self.room:
             raise Refused(503, f"{self.inside} requests are at work or waiting; try again in a second.", RETRY)
-        self.inside += 1
-        task = current_task()
-        self.arriving.add(task)
+
+    @contextlib.contextmanager
+    def stoppable(self, task: asyncio.Task[Any]) -> Iterator[None]:
+        """Refuse what `stop` has cancelled."""
         try:
             yield
         except asyncio.CancelledError:
@@ -45,13 +69,9 @@ class Line:
                 raise
             task.uncancel()
             raise stopping() from None
-        finally:
-            self.inside -= 1
-            self.arriving.discard(task)
 
     async def work(self, function: Callable[..., T], *arguments: object) -> T:
         """Return what a function returns, in its turn."""
-        self.arriving.discard(current_task())
         if self.threads is None:
             self.threads = ThreadPoolExecutor(self.at_once, thread_name_prefix=self.name)
         return await asyncio.get_running_loop().run_in_executor(self.threads, function, *arguments)

@@ -8,7 +8,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
-REFUSALS = (403, 408, 413, 422, 503)
+REFUSALS = (400, 401, 403, 408, 413, 422, 503)
+CLOSED = ("late", "room")
 
 
 class Metrics:
@@ -27,9 +28,15 @@ class Metrics:
         self.in_flight = Gauge(f"{name}_requests_in_flight", "Requests not answered yet.", registry=self.registry)
         self.rows = Gauge(f"{name}_index_rows", "Images in the index.", registry=self.registry)
         self.rows.set_function(rows)
+        self.connections = Gauge(f"{name}_connections", "Connections that are open.", registry=self.registry)
+        self.closed = Counter(
+            f"{name}_connections_closed", "Connections closed for a silence, by why.", ["why"], registry=self.registry
+        )
         ProcessCollector(registry=self.registry)
         for status in REFUSALS:
             self.refused.labels(str(status))  # zero is told too
+        for why in CLOSED:
+            self.closed.labels(why)
 
     @contextlib.contextmanager
     def timed(self, stage: str, spent: dict[str, float]) -> Iterator[None]:

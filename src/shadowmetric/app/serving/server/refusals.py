@@ -12,6 +12,8 @@ from starlette.requests import ClientDisconnect
 from shadowmetric.app.serving.server.answers import Problem, printable
 
 WORDS = {
+    400: "The request says twice where its body ends.",
+    401: "The server has a token, and the request has not.",
     403: "A foreign page asked, or a name that is not this server's.",
     404: "There is no such image or class.",
     408: "The upload did not arrive in time.",
@@ -20,6 +22,7 @@ WORDS = {
     503: "Too many requests are waiting, or the server is stopping; try again after the seconds in Retry-After.",
 }
 RETRY = {"Retry-After": "1"}
+CLOSE = {"Connection": "close"}
 LONGEST_ECHO = 60
 
 
@@ -33,12 +36,12 @@ class Refused(Exception):
 
 def stopping() -> Refused:
     """Return the refusal of whoever comes, or still waits, when the server has been told to stop."""
-    return Refused(503, "The server is stopping; try again in a second.", RETRY | {"Connection": "close"})
+    return Refused(503, "The server is stopping; try again in a second.", RETRY | CLOSE)
 
 
 def document_statuses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return what OpenAPI says of statuses that a route may answer with; 403 every route may."""
-    return {status: {"model": Problem, "description": WORDS[status]} for status in sorted({403, *statuses})}
+    """Return what OpenAPI says of statuses that a route may answer with; some every route may."""
+    return {status: {"model": Problem, "description": WORDS[status]} for status in sorted({400, 401, 403, *statuses})}
 
 
 def problem(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
@@ -75,7 +78,7 @@ async def on_http(_: Request, wrong: Exception) -> JSONResponse:
 
 async def on_gone(_: Request, __: Exception) -> JSONResponse:
     """Answer somebody who went away during an upload; nobody reads it."""
-    return problem(408, "the upload broke off.", {"Connection": "close"})
+    return problem(408, "the upload broke off.", CLOSE)
 
 
 def install(app: FastAPI) -> None:

@@ -18,6 +18,13 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from shadowmetric.app.serving.server.connections import (
+    Connection,
+    Door,
+    connection_maker,
+    most_connections,
+)
+from shadowmetric.app.serving.server.seldom_log import SeldomLog
 from shadowmetric.app.serving.server.service import Service
 from shadowmetric.app.serving.server.settings import ServeSettings, cores
 from shadowmetric.errors import Mistake
@@ -27,19 +34,37 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Server(uvicorn.Server):
-    """uvicorn, but a signal is a normal end, and somebody hears when requests are taken."""
+    """uvicorn, but a signal is a normal end, connections have limits, and somebody hears when requests are taken."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, begun: Callable[[], object]):
-        super().__init__(config)
-        self.service, self.begun = service, begun
+    def __init__(self, app: FastAPI, begun: Callable[[], object] = lambda: None, log: SeldomLog | None = None):
+        super().__init__(configuration(app))
+        self.service: Service = app.state.service
+        self.begun, self.log = begun, log
+        self.most = most_connections(self.service.settings)
+        self.door: Door | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""
-        await super().startup(sockets=sockets)
+        assert sockets is not None
+        (listening,) = sockets
+        await super().startup(sockets=[])  # else asyncio would accept
+        make = connection_maker(self.config, self.server_state, self.lifespan.state)
+        self.door = Door(listening, make, self.server_state, self.most, self.service)
+        self.door.open()
         self.begun()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look after connections and the log, ten times a second."""
+        if self.door is not None:
+            self.door.look()
+        if self.log is not None:
+            self.log.write_due()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Refuse what waits, finish what is at work."""
+        if self.door is not None:
+            self.door.close()
         self.service.stop()
         await super().shutdown(sockets=sockets)
 
@@ -64,10 +89,18 @@ class Server(uvicorn.Server):
 
 def serve(app: FastAPI, listening: socket.socket, begun: Callable[[], object] = lambda: None) -> None:
     """Answer requests until a signal says to stop; `begun` is called when they are taken."""
-    service: Service = app.state.service
-    share_cores(service.settings.at_once)
-    config = uvicorn.Config(
+    share_cores(app.state.service.settings.at_once)
+    log = SeldomLog()
+    with log.installed():
+        Server(app, begun, log).run(sockets=[listening])
+
+
+def configuration(app: FastAPI) -> uvicorn.Config:
+    """Return how uvicorn runs an application. Which loop and which HTTP is not left to what is installed."""
+    return uvicorn.Config(
         app,
+        loop="asyncio",
+        http=Connection,
         access_log=False,
         log_config=None,
         log_level="warning",
@@ -76,7 +109,6 @@ def serve(app: FastAPI, listening: socket.socket, begun: Callable[[], object] = 
         timeout_graceful_shutdown=LAST_SECONDS,
         ws="none",
     )
-    Server(config, service, begun).run(sockets=[listening])
 
 
 def share_cores(at_once: int) -> None:

@@ -12,6 +12,7 @@ from shadowmetric.app.serving.server.metrics import Metrics
 from shadowmetric.app.serving.server.refusals import Refused
 from shadowmetric.app.serving.server.settings import ServeSettings
 from shadowmetric.app.serving.server.thumbnails import Thumbnails
+from shadowmetric.app.serving.server.uploads import Uploads
 from shadowmetric.app.serving.server.watched import IndexFile, Watched
 
 A_PAGE = 8  # times as many thumbnails may wait as searches: every answer brings a page full of them
@@ -25,6 +26,7 @@ class Service:
         self.watched = Watched(gallery, model, file)
         self.metrics = Metrics(self.images)
         self.searches = Line("search", settings.at_once, settings.waiting)
+        self.uploads = Uploads(settings)
         self.drawings = Line("draw", settings.at_once, A_PAGE * (settings.waiting + 1))
         self.thumbnails = Thumbnails(settings.max_pixels)
         self.stopping = False

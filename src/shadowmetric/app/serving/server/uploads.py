@@ -1,4 +1,4 @@
-"""A body in memory, within limits of bytes and time; and the image in it, within limits of pixels.
+"""Bodies in memory, within limits of bytes, rate and time; and the image in each, within limits of pixels.
 
 Only formats that pillow decodes itself are read: for others (EPS) it starts programs and writes files. The pixels are
 counted by the header, before anything is decoded; so are those that scaling the short side of a long image makes.
@@ -7,15 +7,18 @@ Memory: the bytes once, then the decoded image (`runtime/images.py`).
 """
 
 import asyncio
+import contextlib
 import io
 import re
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager
 
 import numpy as np
 from fastapi import Request
 from PIL import Image, UnidentifiedImageError
 from starlette.requests import ClientDisconnect
 
-from shadowmetric.app.serving.server.refusals import Refused
+from shadowmetric.app.serving.server.refusals import CLOSE, RETRY, Refused
 from shadowmetric.app.serving.server.settings import ServeSettings
 from shadowmetric.errors import BrokenImage
 from shadowmetric.runtime.images import FORMATS, Shape, open_image
@@ -27,24 +30,81 @@ DRAINED_SECONDS, LAST_DRAINED_SECONDS = 2.0, 0.5  # the latter while the server 
 OBJECT = re.compile(r" ?<[^>]* object at 0x[0-9a-f]+>")
 
 
-async def body_of(request: Request, settings: ServeSettings) -> io.BytesIO:
-    """Return the body of a request, or refuse it as soon as it is known to be too large or too slow."""
-    length = request.headers.get("content-length", "")
-    if length.isdecimal() and (len(length) > DIGITS or int(length) > settings.most_bytes):
-        raise too_large(settings)
-    body, clock = io.BytesIO(), asyncio.get_running_loop()
-    end = clock.time() + settings.seconds
-    try:
-        async with asyncio.timeout(settings.idle_seconds) as limit:
-            async for part in request.stream():
-                if body.tell() + len(part) > settings.most_bytes:
-                    raise too_large(settings)
-                body.write(part)
-                limit.reschedule(min(clock.time() + settings.idle_seconds, end))
-    except TimeoutError:
-        raise Refused(408, "the upload did not arrive in time; try again.", {"Connection": "close"}) from None
-    body.seek(0)
-    return body
+class Upload:
+    """A body that arrives."""
+
+    def __init__(self, begun: float):
+        self.begun, self.size = begun, 0
+        self.limit: asyncio.Timeout | None = None
+        self.given_up = False
+
+    def rate(self, now: float) -> float:
+        """Return how many bytes a second have come, as if the first had taken a second."""
+        return self.size / (now - self.begun + 1)
+
+
+class Uploads:
+    """Bodies in memory, from their first byte to the answer. Past the limit, those that arrive slowest are given up."""
+
+    def __init__(self, settings: ServeSettings):
+        self.settings = settings
+        self.held = 0
+        self.arriving: set[Upload] = set()
+
+    @contextlib.asynccontextmanager
+    async def receive(self, request: Request, arrival: AbstractContextManager[None]) -> AsyncIterator[io.BytesIO]:
+        """Yield the body of a request, which counts as held for as long as it is needed."""
+        upload = Upload(asyncio.get_running_loop().time())
+        try:
+            with arrival:
+                self.arriving.add(upload)
+                body = await self.body_of(request, upload)
+                self.arriving.discard(upload)
+            yield body
+        finally:
+            self.arriving.discard(upload)
+            self.held -= upload.size
+
+    async def body_of(self, request: Request, upload: Upload) -> io.BytesIO:
+        """Return a body, or refuse it as soon as it is known to be too large or too slow."""
+        settings, clock = self.settings, asyncio.get_running_loop()
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and (len(length) > DIGITS or int(length) > settings.most_bytes):
+            raise too_large(settings)
+        body, end, enough = io.BytesIO(), upload.begun + settings.seconds, settings.least_rate * settings.idle_seconds
+        came = 0  # within the seconds that run
+        try:
+            async with asyncio.timeout(settings.idle_seconds) as upload.limit:
+                async for part in request.stream():
+                    if upload.size + len(part) > settings.most_bytes:
+                        raise too_large(settings)
+                    self.hold(upload, len(part))
+                    if upload.given_up:
+                        raise TimeoutError
+                    body.write(part)
+                    came += len(part)
+                    if came >= enough:
+                        came = 0
+                        upload.limit.reschedule(min(clock.time() + settings.idle_seconds, end))
+        except TimeoutError:
+            if upload.given_up:
+                raise Refused(503, "too many uploads arrive at once; try again in a second.", RETRY | CLOSE) from None
+            raise Refused(408, "the upload did not arrive in time; try again.", CLOSE) from None
+        body.seek(0)
+        return body
+
+    def hold(self, upload: Upload, count: int) -> None:
+        """Count bytes, and give up the slowest uploads if there are too many."""
+        upload.size += count
+        self.held += count
+        now = asyncio.get_running_loop().time()
+        while self.held > self.settings.most_bytes_held and self.arriving:
+            slowest = min(self.arriving, key=lambda one: one.rate(now))
+            self.arriving.discard(slowest)
+            self.held -= slowest.size
+            slowest.size, slowest.given_up = 0, True
+            if slowest.limit is not None:
+                slowest.limit.reschedule(now)
 
 
 def too_large(settings: ServeSettings) -> Refused:

@@ -13,7 +13,6 @@ from shadowmetric.app.serving.server.settings import MOST_NEIGHBORS
 from shadowmetric.app.serving.server.uploads import (
     DRAINED_SECONDS,
     LAST_DRAINED_SECONDS,
-    body_of,
     drain_body,
     square_of,
 )
@@ -34,9 +33,9 @@ router = APIRouter(prefix="/api", tags=["search"])
 async def search(request: Request, service: Here, k: HowMany = 12, label: Class = None) -> Neighbors:
     """Find the images that are most similar to one that is sent."""
     try:
-        with service.searches.place():
-            body = await body_of(request, service.settings)
-            return await service.searches.work(by_upload, service, service.watched.now, body, k, label)
+        async with service.uploads.receive(request, service.searches.arrival()) as body:
+            with service.searches.place():
+                return await service.searches.work(by_upload, service, service.watched.now, body, k, label)
     except Refused as refused:
         seconds = LAST_DRAINED_SECONDS if service.stopping else DRAINED_SECONDS
         if refused.status in (413, 503) and not await drain_body(request, seconds):
