@@ -464,10 +464,10 @@ def cross_entropy(logits: list[Tensor], label: int) -> Tensor:
 
 
 def soft_triple(embeddings, labels, centers, *, scale=20.0, gamma=0.1, tau=0.2, margin=0.01) -> Tensor:
-    """Cross-entropy of scale * (S_c - margin [c = label]), S_c = sum_k softmax_k(s_ck / gamma) s_ck, and a regulariser.
+    """Cross-entropy of scale * (S_c - margin [c = label]), S_c = sum_k softmax_k(s_ck / gamma) s_ck, and a regularizer.
 
-    `centers` is (classes, K, dim); s_ck is the cosine of the row and centre k of class c. The regulariser,
-    tau / (classes K (K-1)) * sum over c and t < s of sqrt(2 + 1e-5 - 2 w_ct.w_cs), draws a class's centres together.
+    `centers` is (classes, K, dim); s_ck is the cosine of the row and center k of class c. The regularizer,
+    tau / (classes K (K-1)) * sum over c and t < s of sqrt(2 + 1e-5 - 2 w_ct.w_cs), draws a class's centers together.
     """
     classes, per_class = centers.shape[:2]
     unit_centers = [prepared(of_class, normalize=True) for of_class in centers]
@@ -730,18 +730,18 @@ def collapse(embeddings) -> dict:
     """How the unit rows fill their space.
 
     variance, mean_variance   of each dimension (population variance), and the mean of these
-    effective_rank            exp(entropy of p), p = singular values of the centred rows / their sum
+    effective_rank            exp(entropy of p), p = singular values of the centered rows / their sum
     dead_share                the share of dimensions that deviate less than 1e-3 of the one that deviates most
     mean_cosine               over the pairs of different rows; NaN if there is one row
 
     Where no variance is above 1e-12 the rows are one point: rank 0, all dimensions dead.
     """
     rows = unit_rows(embeddings)
-    centred_columns = [[value - mean(column) for value in column] for column in zip(*rows, strict=True)]
-    variance = [mean([value**2 for value in column]) for column in centred_columns]
+    centered_columns = [[value - mean(column) for value in column] for column in zip(*rows, strict=True)]
+    variance = [mean([value**2 for value in column]) for column in centered_columns]
     deviation = [math.sqrt(value) for value in variance]
     is_point = max(variance) <= COLLAPSED_VARIANCE
-    singular = torch.linalg.svdvals(torch.tensor(centred_columns, dtype=torch.float64)).tolist()
+    singular = torch.linalg.svdvals(torch.tensor(centered_columns, dtype=torch.float64)).tolist()
     shares = [value / math.fsum(singular) for value in singular if value > 0]
     rank_entropy = -math.fsum(share * math.log(share) for share in shares if share > 0)
     return {

@@ -100,7 +100,7 @@ def test_kept_bytes_are_counted_exactly():
     assert sorted(kept_bytes(layer, torch.ones(6, 10))) == [6 * 5 * 4, 6 * 20 * 4]  # what tanh returns
 
 
-def test_a_probe_within_a_tight_budget_gives_batch_normalisation_two_images():
+def test_a_probe_within_a_tight_budget_gives_batch_normalization_two_images():
     embedder = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8)).train()
     assert probe_embedder(embedder, torch.randn(64, 1, 8, 8), most=0).per_image > 0
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import shadowmetric as sm
 
 DIM = 5
-CENTRES = ("soft_triple", "arc_face")
+CENTERS = ("soft_triple", "arc_face")
 
 
 def batch(seed: int, rows: int = 14) -> tuple[torch.Tensor, torch.Tensor]:
@@ -61,7 +61,7 @@ def test_the_second_batch_is_compared_with_itself_and_the_first(name):
     wanted.backward()
     torch.testing.assert_close(value, wanted.detach(), rtol=0, atol=1e-10)
     torch.testing.assert_close(gradient, leaf.grad, rtol=0, atol=1e-10)
-    if not name.startswith(CENTRES):
+    if not name.startswith(CENTERS):
         assert abs(value - loss_of(name)(second, second_labels)) > 1e-6
 
 
@@ -134,7 +134,7 @@ def test_a_resumed_memory_goes_on_with_the_same_bits(before, tmp_path):
         assert torch.equal(resumed.state_dict()[name], value)
 
 
-def test_a_loss_with_centres_is_saved_with_its_memory():
+def test_a_loss_with_centers_is_saved_with_its_memory():
     memory = sm.CrossBatchMemory(sm.SoftTripleLoss(4, DIM), 20)
     memory(batch(0)[0].float(), batch(0)[1])
     again = sm.CrossBatchMemory(sm.SoftTripleLoss(4, DIM), 20)

@@ -203,7 +203,7 @@ def test_weights_that_are_others_during_the_call_are_refused():
         rows.sum().backward()
 
 
-@pytest.mark.filterwarnings("ignore:batch normalisation")
+@pytest.mark.filterwarnings("ignore:batch normalization")
 def test_buffers_move_once_however_they_move():
     class Counting(nn.Module):
         def __init__(self):

@@ -30,7 +30,7 @@ def figures(rows, labels, **settings):
     found |= {"reciprocal_rank": scores.reciprocal_rank, "silhouette": scores.silhouette, "nmi": scores.nmi}
     found |= {"accuracy": scores.accuracy, "verification": scores.verification, "ami": scores.ami}
     found |= {f"each {name}": values.tolist() for name, values in scores.per_query.items()}
-    found["neighbours"] = (scores.vote.row.tolist(), scores.vote.similarity.tolist())
+    found["neighbors"] = (scores.vote.row.tolist(), scores.vote.similarity.tolist())
     return found
 
 
@@ -86,7 +86,7 @@ def test_clusters_are_the_same_for_any_rounding_and_scratch(rows, clusters, seed
     assert rounding.entries == 0  # there is nothing that could be rounded
 
 
-def test_a_row_between_equal_centres_goes_to_the_first():
+def test_a_row_between_equal_centers_goes_to_the_first():
     rows = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 1.0]])
     found = {tuple(k_means(rows, 2, seed=seed, iterations=1, scratch_bytes=2**20).tolist()) for seed in range(20)}
     assert all(one[2] == one[3] for one in found)
@@ -113,8 +113,8 @@ def test_a_row_as_near_to_another_class_as_to_its_own_scores_zero(distance):
     own = torch.randn(50, 12, generator=draw)
     mirrored = own.clone()
     mirrored[:, 6:] *= -1
-    centre = torch.cat([torch.randn(6, generator=draw), torch.zeros(6)])[None]
-    rows = torch.cat([centre, own, mirrored.flip(0)])
+    center = torch.cat([torch.randn(6, generator=draw), torch.zeros(6)])[None]
+    rows = torch.cat([center, own, mirrored.flip(0)])
     labels = torch.tensor([0] * 51 + [1] * 50)
     sets = Sets(rows[:1], labels[:1], rows, labels, None)
     for seed in range(5):

@@ -11,8 +11,8 @@ from shadowmetric.evaluation.mutual_information import nmi
 def clustered(rows=400, classes=8, spread=0.1, dim=16, seed=0):
     generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(rows) % classes
-    centres = torch.randn(classes, dim, generator=generator)
-    return centres[labels] + spread * torch.randn(rows, dim, generator=generator), labels
+    centers = torch.randn(classes, dim, generator=generator)
+    return centers[labels] + spread * torch.randn(rows, dim, generator=generator), labels
 
 
 def inertia(embeddings, cluster):

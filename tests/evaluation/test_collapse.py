@@ -72,9 +72,9 @@ def test_nearly_collapsed_rows_do_not_cancel(spread):
     rows = torch.cat([torch.ones(1000, 1, dtype=torch.float64), spread * noise], 1)
     found = collapse(rows)
     unit = torch.nn.functional.normalize(rows)
-    centred = unit - unit.mean(0)
-    torch.testing.assert_close(found.variance, centred.square().mean(0), rtol=1e-6, atol=1e-24)
-    singular = torch.linalg.svdvals(centred)
+    centered = unit - unit.mean(0)
+    torch.testing.assert_close(found.variance, centered.square().mean(0), rtol=1e-6, atol=1e-24)
+    singular = torch.linalg.svdvals(centered)
     p = singular / singular.sum()
     assert found.effective_rank == pytest.approx(math.exp(-(p * p.log()).sum()), rel=1e-4)
     assert 19.0 < found.effective_rank < 20.1

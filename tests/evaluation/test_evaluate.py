@@ -130,7 +130,7 @@ def test_what_is_refused_and_how():
         (lambda: scores(embeddings, labels, measures=["f1"]), "'f1'; choose one of"),
         (lambda: scores(embeddings, labels, recall_at=[0]), "recall_at is 0"),
         (lambda: scores(embeddings, labels, queries=0), "queries is 0"),
-        (lambda: scores(embeddings, labels, neighbours=0), "neighbours is 0"),
+        (lambda: scores(embeddings, labels, neighbors=0), "neighbors is 0"),
         (lambda: scores(embeddings, labels, silhouette_distance="manhattan"), "choose one of euclidean"),
         (lambda: scores(embeddings.tolist(), labels), "embeddings is a list; give a tensor or a numpy array"),
         (lambda: scores(embeddings, labels).interval("nmi"), "'nmi' has no value for each query"),
@@ -156,7 +156,7 @@ def test_intervals_and_paired_tests_come_from_the_queries():
         good.compared_with(scores(embeddings[:50], labels[:50]), "map_at_r")
 
 
-def test_the_hardest_come_first_with_the_neighbour_that_misled():
+def test_the_hardest_come_first_with_the_neighbor_that_misled():
     embeddings, labels = plain_batch(40)
     found = scores(embeddings, labels)
     queries, classes = found.hardest_queries(40), found.hardest_classes(99)

@@ -152,7 +152,7 @@ def test_equal_to_pytorch_metric_learning(per_class):
         assert float(ours[name].mean()) == pytest.approx(theirs[their_name], abs=1e-6), name
 
 
-def test_equal_to_faiss_neighbours():
+def test_equal_to_faiss_neighbors():
     faiss = pytest.importorskip("faiss")
     query, labels = plain_batch(200, dim=16, per_class=10, dtype=torch.float32)
     gallery, gallery_labels = plain_batch(500, dim=16, per_class=25, seed=1, dtype=torch.float32)

@@ -68,7 +68,7 @@ CASES = {
     "one class": lambda: (plain_batch(20)[0], torch.zeros(20, dtype=torch.int64), NO_PAIRS),
     "duplicates": duplicates,
     "arrays": arrays,
-    "by cosine": lambda: one_set(61, silhouette_distance="cosine", neighbours=99, **NO_PAIRS),
+    "by cosine": lambda: one_set(61, silhouette_distance="cosine", neighbors=99, **NO_PAIRS),
     "no recall": lambda: one_set(20, measures=["recall_at"], recall_at=()),
     "nothing": lambda: one_set(20, measures=[]),
 }

@@ -106,11 +106,11 @@ def test_all_rows_as_their_own_sample_count_each_pair_twice():
 
 
 def clustered(rows: int = 400, dim: int = 24, classes: int = 20, dtype: torch.dtype = torch.float32):
-    """Rows around the centre of their class, as an embedder makes them."""
+    """Rows around the center of their class, as an embedder makes them."""
     generator = torch.Generator().manual_seed(3)
     labels = torch.randint(0, classes, (rows,), generator=generator)
-    centres = torch.randn(classes, dim, generator=generator)
-    return (centres[labels] + 1.5 * torch.randn(rows, dim, generator=generator)).to(dtype), labels
+    centers = torch.randn(classes, dim, generator=generator)
+    return (centers[labels] + 1.5 * torch.randn(rows, dim, generator=generator)).to(dtype), labels
 
 
 def pairs_of(embeddings, labels) -> tuple[numpy.ndarray, numpy.ndarray]:

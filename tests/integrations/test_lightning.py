@@ -54,7 +54,7 @@ def module_of(micro_batch: int | None) -> MetricModule:
 
 
 def fitted(micro_batch: int | None, **settings) -> MetricModule:
-    """Return a module after a few steps in float64, by a loss that learns centres of its own."""
+    """Return a module after a few steps in float64, by a loss that learns centers of its own."""
     module = module_of(micro_batch)
     trainer_of(precision="64-true", **settings).fit(module, batches())
     return module

@@ -63,8 +63,8 @@ def test_every_loss_trains_and_its_state_dict_is_all_of_it(name):
     assert all(torch.tensor(before).isfinite())
     again.load_state_dict(loss.state_dict())
     assert steps(again, range(3, 6)) == steps(loss, range(3, 6))
-    learnt = sum(len(group["params"]) for group in loss.parameter_groups())
-    assert learnt == len(list(loss.parameters()))
+    learned = sum(len(group["params"]) for group in loss.parameter_groups())
+    assert learned == len(list(loss.parameters()))
     assert all(group["lr"] == CENTER_RATE for group in loss.parameter_groups())
 
 
@@ -137,7 +137,7 @@ class StopAfter(Stop):
         return self.left < 0
 
 
-def test_learnt_proxies_are_resumed_bit_for_bit_in_cached_batches(tmp_path):
+def test_learned_proxies_are_resumed_bit_for_bit_in_cached_batches(tmp_path):
     settings = replace(SETTINGS, loss="pml:ProxyAnchorLoss", logical_batch=20, batch=None, micro_batch=8, epochs=2)
     whole, parts = Run(tmp_path / "whole"), Run(tmp_path / "parts")
     train(settings, whole.folder)
@@ -147,7 +147,7 @@ def test_learnt_proxies_are_resumed_bit_for_bit_in_cached_batches(tmp_path):
     first, second = (torch.load(run.state_file, weights_only=True)["parts"] for run in (whole, parts))
     assert first["loss"].keys() == {"loss.proxies"}
     moments = [state["exp_avg"] for state in first["optimizer"]["state"].values()]
-    assert any(moment.shape == (10, settings.dim) and moment.any() for moment in moments)  # of the proxies: learnt
+    assert any(moment.shape == (10, settings.dim) and moment.any() for moment in moments)  # of the proxies: learned
     assert torch.equal(first["loss"]["loss.proxies"], second["loss"]["loss.proxies"])
     one, other = load_file(whole.best_file), load_file(parts.best_file)
     assert all(torch.equal(one[name], other[name]) for name in one)

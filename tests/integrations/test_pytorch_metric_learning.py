@@ -108,7 +108,7 @@ def test_a_batch_without_triplets_is_zero_with_a_graph():
         assert not gradient.any()
 
 
-def test_regularisers_are_added():
+def test_regularizers_are_added():
     embeddings, labels = batch()
     loss, price = sm.MultiSimilarityLoss(), regularizers.LpRegularizer()
     priced = InPML(loss, embedding_regularizer=price, embedding_reg_weight=0.5)

@@ -180,7 +180,7 @@ def test_what_does_not_fit_together_is_refused_in_a_sentence(model):
         given(sm.TwoTowerLoss(sm.ShadowLoss()), [ASKED], LABELS)
     with pytest.raises(ValueError, match=r"^GatheredLoss takes no triplets, and there are 3 columns; give a loss "):
         given(sm.GatheredLoss(sm.ShadowLoss()), [ASKED, SAID, OTHER])
-    with pytest.raises(ValueError, match=r"^ArcFaceLoss compares rows with its centres; it takes no triplets\.$"):
+    with pytest.raises(ValueError, match=r"^ArcFaceLoss compares rows with its centers; it takes no triplets\.$"):
         given(sm.ArcFaceLoss(10, 384), [ASKED, SAID, OTHER])
     bag = {"input_ids": torch.zeros(9, dtype=torch.int64), "offsets": torch.zeros(2, dtype=torch.int64)}
     with pytest.raises(ValueError, match=r"^micro_batch is 3 and needs features with a row for each sentence, not in"):
@@ -218,7 +218,7 @@ def test_the_trainer_moves_weights_from_pairs_and_saves_a_model_with_a_card(exam
     torch.testing.assert_close(again.encode(ASKED[:2]), model.eval().encode(ASKED[:2]))
 
 
-def test_judging_fills_no_memory_and_centres_have_the_rate_that_is_asked_for(example, tmp_path):
+def test_judging_fills_no_memory_and_centers_have_the_rate_that_is_asked_for(example, tmp_path):
     model = example.text_model()
     data = Dataset.from_dict({"sentence": ASKED, "label": list(range(len(ASKED)))})
     remembering = SentenceLoss(model, sm.CrossBatchMemory(sm.ShadowLoss(0.2), size=64))
@@ -231,11 +231,11 @@ def test_judging_fills_no_memory_and_centres_have_the_rate_that_is_asked_for(exa
     remembering([model.preprocess(ASKED)], torch.arange(len(ASKED)))
     assert int(remembering.loss.filled) == len(ASKED)
 
-    centred = SentenceLoss(model, sm.SoftTripleLoss(len(ASKED), 384))
+    centered = SentenceLoss(model, sm.SoftTripleLoss(len(ASKED), 384))
     settings = arguments(tmp_path, learning_rate=1e-5, learning_rate_mapping={r"^loss\.": 0.05})
-    trainer = SentenceTransformerTrainer(model=model, args=settings, train_dataset=data, loss=centred)
+    trainer = SentenceTransformerTrainer(model=model, args=settings, train_dataset=data, loss=centered)
     rates = {id(part): group["lr"] for group in trainer.create_optimizer().param_groups for part in group["params"]}
-    assert rates[id(centred.loss.centers)] == 0.05
+    assert rates[id(centered.loss.centers)] == 0.05
     assert {rates[id(weight)] for weight in model.parameters()} == {1e-5}
 
 

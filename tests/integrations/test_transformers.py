@@ -115,8 +115,8 @@ def test_what_a_loss_learns_has_its_own_rate_and_no_parameter_is_lost(tmp_path):
     groups = trainer_of(model, tmp_path, learning_rate=0.25, weight_decay=0.125).create_optimizer().param_groups
     found = {id(weight): group for group in groups for weight in group["params"]}
     assert len(found) == len(list(model.parameters())) == sum(len(group["params"]) for group in groups)
-    centres = found[id(model.loss.loss.centers)]
-    assert (centres["lr"], centres["weight_decay"]) == (0.5, 0.125)
+    centers = found[id(model.loss.loss.centers)]
+    assert (centers["lr"], centers["weight_decay"]) == (0.5, 0.125)
     assert {found[id(weight)]["lr"] for weight in model.embedder.parameters()} == {0.25}
 
 

@@ -1,4 +1,4 @@
-"""Losses over whole rows and over centres under autocast: the products of forward and backward stay what they are."""
+"""Losses over whole rows and over centers under autocast: the products of forward and backward stay what they are."""
 
 import pytest
 import torch

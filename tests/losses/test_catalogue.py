@@ -14,7 +14,7 @@ CLASSES, DIM = 6, 8
 
 
 def build(name, margin=0.2, miner="semi_hard", **settings):
-    torch.manual_seed(0)  # of learnt centres
+    torch.manual_seed(0)  # of learned centers
     return build_loss(name, margin=margin, miner=miner, classes=CLASSES, dim=DIM, **settings)
 
 
@@ -156,7 +156,7 @@ def test_the_other_losses_keep_the_values_of_their_papers(name):
     assert torch.equal(*found)
 
 
-def test_classes_and_dim_reach_the_centres():
+def test_classes_and_dim_reach_the_centers():
     for name, centers in (("soft_triple", 60), ("arc_face", 6)):
         assert build(name).centers.shape == (centers, DIM)
 

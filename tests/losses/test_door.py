@@ -112,20 +112,20 @@ def test_unknown_names_are_refused_with_the_choices(make, sentence):
         make()
 
 
-def test_centres_refuse_labels_they_have_no_class_for_and_triplets():
+def test_centers_refuse_labels_they_have_no_class_for_and_triplets():
     with pytest.raises(ValueError, match="labels has 5; with 3 classes they must be 0 to 2"):
         sm.SoftTripleLoss(3, 8)(E, Y)
-    with pytest.raises(ValueError, match="compares rows with its centres; it takes no triplets"):
+    with pytest.raises(ValueError, match="compares rows with its centers; it takes no triplets"):
         sm.ArcFaceLoss(6, 8)(E, Y, (ROWS, ROWS, ROWS))
-    with pytest.raises(ValueError, match="embeddings has rows of 8 numbers; the centres have 5"):
+    with pytest.raises(ValueError, match="embeddings has rows of 8 numbers; the centers have 5"):
         sm.ArcFaceLoss(6, 5)(E, Y)
 
 
-def test_centres_come_with_a_learning_rate_of_their_own():
+def test_centers_come_with_a_learning_rate_of_their_own():
     network, loss = torch.nn.Linear(8, 8), sm.SoftTripleLoss(6, 8)
-    optimiser = torch.optim.Adam([{"params": network.parameters()}, *loss.parameter_groups()], lr=1e-4)
-    assert [group["lr"] for group in optimiser.param_groups] == [1e-4, 1e-2]
-    assert optimiser.param_groups[1]["params"][0] is loss.centers
+    optimizer = torch.optim.Adam([{"params": network.parameters()}, *loss.parameter_groups()], lr=1e-4)
+    assert [group["lr"] for group in optimizer.param_groups] == [1e-4, 1e-2]
+    assert optimizer.param_groups[1]["params"][0] is loss.centers
 
 
 def test_a_loss_says_the_unit_of_its_margin():

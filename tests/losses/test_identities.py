@@ -200,15 +200,15 @@ def test_under_adam_shadow_and_triplet_train_alike(losses, weight_decay):
     def trained(loss):
         torch.manual_seed(0)
         network = nn.Sequential(nn.Linear(12, 24), nn.ReLU(), nn.Linear(24, 6)).double()
-        optimiser = torch.optim.Adam(network.parameters(), lr=1e-3, eps=1e-30, weight_decay=weight_decay)
+        optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, eps=1e-30, weight_decay=weight_decay)
         generator = torch.Generator().manual_seed(1)
         for _ in range(60):
             inputs = torch.randn(32, 12, generator=generator, dtype=torch.float64)
             labels = torch.arange(32) // 5
             inputs += labels[:, None] * 0.1
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss(network(inputs), labels).backward()
-            optimiser.step()
+            optimizer.step()
         return nn.utils.parameters_to_vector(network.parameters()).detach()
 
     difference = float((trained(ALIKE[losses][0]) - trained(ALIKE[losses][1])).abs().max())

@@ -11,8 +11,8 @@ from shadowmetric.mining import slots
 def made(rows: int = 36, dim: int = 12):
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(rows) % CLASSES
-    centres = torch.randn(CLASSES, dim, generator=generator)
-    return centres[labels] + torch.randn(rows, dim, generator=generator), labels
+    centers = torch.randn(CLASSES, dim, generator=generator)
+    return centers[labels] + torch.randn(rows, dim, generator=generator), labels
 
 
 def value_and_gradient(loss, embeddings, labels, context):

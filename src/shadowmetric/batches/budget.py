@@ -1,6 +1,6 @@
 """A training step within a memory budget: measure the embedder once, then choose the micro-batch.
 
-    peak = held + optimiser + images + rows + max( gradients + step + per_image x micro_batch,  gradients + loss )
+    peak = held + optimizer + images + rows + max( gradients + step + per_image x micro_batch,  gradients + loss )
 
 held          resident memory before training: libraries, data, weights (`meter.py`)
 per_image     bytes that autograd keeps of one image, counted exactly; and the largest tensor of them once more, for the
@@ -147,7 +147,7 @@ def make_plan(
     enough = said_bytes(1.01 * smallest.predicted / ROOM)
     raise Mistake(
         f"--memory-budget is {said_bytes(budget)}; the smallest that will do is {enough}: "
-        f"{said_bytes(needs.held)} are held before training, {said_bytes(needs.optimizer)} are the optimiser's, "
+        f"{said_bytes(needs.held)} are held before training, {said_bytes(needs.optimizer)} are the optimizer's, "
         f"{said_bytes(probe.bytes(sizes[-1]))} a step of {sizes[-1]} image(s), {said_bytes(needs.images)} the images "
         "of a batch. Raise it, or use a smaller --logical-batch, --size or --backbone."
     )
@@ -161,7 +161,7 @@ def probe_embedder(embedder: nn.Module, images: Tensor, most: int) -> Probe:
     with torch.random.fork_rng():
         two, four = (kept_bytes(embedder, images[:count]) for count in (2, 4))
         per_image = max((sum(four) - sum(two)) // 2 + max(four) // 4, 1)
-        least = least_micro_batch(embedder)  # batch normalisation may refuse a single image
+        least = least_micro_batch(embedder)  # batch normalization may refuse a single image
         count = max(4 * least, min(len(images), min(most, PROBE_BYTES) // per_image))
         backward_pass(embedder, images[:count])  # libraries make their workspaces
         small, peak = (

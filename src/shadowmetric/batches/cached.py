@@ -6,12 +6,12 @@
 
 By the chain rule the weights receive the gradient of loss(embedder(images), labels), whatever the loss does with the
 rows: every pair and triplet of the logical batch counts, as gradient accumulation can't do. (Gao et al. 2021, for
-softmax losses.) It equals the plain step if an image's row does not depend on its neighbours in the batch, and if
+softmax losses.) It equals the plain step if an image's row does not depend on its neighbors in the batch, and if
 both passes see the same:
 
     random numbers      each micro-batch starts both passes with the same states of torch's generators
     buffers             are put back after the first pass, so that running statistics move once
-    batch normalisation takes its statistics from the micro-batch unless it is frozen: that changes what is computed,
+    batch normalization takes its statistics from the micro-batch unless it is frozen: that changes what is computed,
                         as a smaller batch would, and is warned of
     ranks               gradients are sent once a step, with the last micro-batch (`no_sync` before)
 
@@ -36,7 +36,7 @@ from shadowmetric.types import Embeddings, Scalar
 HALVES = (torch.float16, torch.bfloat16)
 SAME_ROW = 1e-2  # how far the second pass may part from the first, as a share of the largest number
 BATCH_NORM_CHANGES = (
-    "batch normalisation takes its statistics from each micro-batch of {}, not from the whole batch; "
+    "batch normalization takes its statistics from each micro-batch of {}, not from the whole batch; "
     "freeze it (call .eval() on those layers, or train with --freeze-batch-norm) for the gradient of the whole batch"
 )
 
@@ -145,7 +145,7 @@ def version_of(tensor: Tensor) -> int | None:
 
 
 def uses_batch_statistics(embedder: nn.Module) -> bool:
-    """Return whether a layer of batch normalisation takes its statistics from the batch."""
+    """Return whether a layer of batch normalization takes its statistics from the batch."""
     layers = [layer for layer in embedder.modules() if isinstance(layer, _BatchNorm)]
     return any(layer.training or layer.running_mean is None for layer in layers)
 

@@ -7,7 +7,7 @@ compared with by its place, before anything is mined; so with an empty memory th
 drift as the weights change: `warmup` batches are remembered but not yet compared with, until drift has slowed down.
 
 With ranks (`GatheredLoss(CrossBatchMemory(loss))`) every rank remembers the rows of all, in rank order, so that the
-memories are equal. A loss of centres compares rows with centres only: a memory adds nothing to it.
+memories are equal. A loss of centers compares rows with centers only: a memory adds nothing to it.
 
 The queue, its place, how full it is and the batches seen are in the state dict: a resumed run goes on with the same
 bits. Memory: size x dim numbers, and once more for the rows that a batch is compared with.
@@ -55,7 +55,7 @@ class CrossBatchMemory(SummedLoss):
         return getattr(self.loss, "miner", None)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """Return what the loss learns, with its own rates, for an optimiser."""
+        """Return what the loss learns, with its own rates, for an optimizer."""
         own = getattr(self.loss, "parameter_groups", None)
         return own() if own is not None else []
 

@@ -66,7 +66,7 @@ def cached_rows(embedder: nn.Module, images: Any, micro_batch: int = 32) -> Embe
     pieces = pieces_of(images, count, micro_batch, "rows of another part")
     if uses_batch_statistics(embedder) and count > micro_batch:
         warnings.warn(BATCH_NORM_CHANGES.format(micro_batch) + ".", stacklevel=2)
-    learnt = [parameter for parameter in embedder.parameters() if parameter.requires_grad]
+    learned = [parameter for parameter in embedder.parameters() if parameter.requires_grad]
     if not torch.is_grad_enabled():
         return first_pass(embedder, images, pieces, put_back=False)[0]
     if getattr(embedder, "_is_replica", False):
@@ -79,19 +79,19 @@ def cached_rows(embedder: nn.Module, images: Any, micro_batch: int = 32) -> Embe
             "the images want a gradient, which cached_rows can't give them; detach them, or put what made them into "
             "the embedder."
         )
-    if not learnt:
+    if not learned:
         return first_pass(embedder, images, pieces, put_back=False)[0]
     rows, states = first_pass(embedder, images, pieces)
-    return _Rows.apply(rows, _Again(embedder, images, pieces, states, learnt, rows.device.type), *learnt)  # pyright: ignore
+    return _Rows.apply(rows, _Again(embedder, images, pieces, states, learned, rows.device.type), *learned)  # pyright: ignore
 
 
 class _Again:
     """What the second pass needs: the images, the generators' states, and autocast as it was."""
 
     def __init__(
-        self, embedder: nn.Module, images: Any, pieces: list[slice], states: list[Any], learnt: Any, device: str
+        self, embedder: nn.Module, images: Any, pieces: list[slice], states: list[Any], learned: Any, device: str
     ):
-        self.embedder, self.images, self.pieces, self.states, self.learnt = embedder, images, pieces, states, learnt
+        self.embedder, self.images, self.pieces, self.states, self.learned = embedder, images, pieces, states, learned
         self.device, self.autocast = device, torch.is_autocast_enabled(device)
         self.dtype = torch.get_autocast_dtype(device)
         self.versions, self.done = self.versions_now(), False
@@ -102,7 +102,7 @@ class _Again:
     def versions_now(self) -> list[int | None]:
         """Return how often each weight and each tensor of images was changed in place."""
         parts = [part for part in parts_of(self.images) if isinstance(part, Tensor)]
-        return [version_of(tensor) for tensor in (*self.learnt, *parts)]
+        return [version_of(tensor) for tensor in (*self.learned, *parts)]
 
     def gradients(self, rows: Tensor, gradient: Tensor) -> list[Tensor | None]:
         """Return the gradient of each parameter, from that of the rows; half types are added up in float32."""
@@ -110,16 +110,16 @@ class _Again:
             raise RuntimeError(
                 "weights or images were changed between cached_rows and backward; call backward first, then step."
             )
-        found: list[Tensor | None] = [None] * len(self.learnt)
+        found: list[Tensor | None] = [None] * len(self.learned)
         after = random_states(self.embedder)
         buffers = Buffers(self.embedder) if self.done else None  # a second backward moves no statistics
-        with _without_hooks(self.learnt):
+        with _without_hooks(self.learned):
             for piece, state in zip(self.pieces, self.states, strict=True):
                 with self.cast():
                     again = second_pass(self.embedder, self.images, piece, state, rows[piece])
                 parts: Any = [None] * len(found)
                 if again.requires_grad:
-                    parts = torch.autograd.grad(again, self.learnt, gradient[piece], allow_unused=True)
+                    parts = torch.autograd.grad(again, self.learned, gradient[piece], allow_unused=True)
                 for place, part in enumerate(parts):
                     if part is not None:
                         part, here = part.float() if part.dtype in HALVES else part, found[place]
@@ -134,7 +134,7 @@ class _Again:
             buffers.put_back()
         self.done = True
         return [
-            None if part is None else part.to(weight.dtype) for part, weight in zip(found, self.learnt, strict=True)
+            None if part is None else part.to(weight.dtype) for part, weight in zip(found, self.learned, strict=True)
         ]
 
 
@@ -153,7 +153,7 @@ def _without_hooks(parameters: list[Tensor]) -> Iterator[None]:
 
 class _Rows(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, again: _Again, *learnt: Tensor) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, again: _Again, *learned: Tensor) -> Tensor:
         ctx.again = again
         ctx.save_for_backward(rows)
         return rows.clone()  # a view could not be changed in place

@@ -12,7 +12,7 @@ with 20 melanomas, "never melanoma" is right in 98 % of cases and has a macro-F1
 here, and false alarms count as well as misses, which balanced accuracy does not see. A class that is never predicted
 has precision 0 and F1 0, and is part of the mean; so is a class that is predicted and never true.
 
-A query without any neighbour has no prediction: it counts in its class's support and as wrong, and stands in
+A query without any neighbor has no prediction: it counts in its class's support and as wrong, and stands in
 no cell of the confusion. These are scikit-learn's numbers with zero_division=0. No queries at all: the means are NaN.
 
 Memory: a few numbers for each query and class. The confusion is kept as the cells that are not zero, so
@@ -79,7 +79,7 @@ class ClassReport:
     balanced_accuracy: float
     macro_f1: float
     confusion: Confusion
-    unpredicted: int  # queries without any neighbour
+    unpredicted: int  # queries without any neighbor
 
     def worst(self, count: int) -> list[ClassRow]:
         """Return the classes of lowest F1 that have queries; on ties the larger class, then the smaller label first."""

@@ -1,19 +1,19 @@
 """k-means clusters of unit rows, seeded: what NMI and AMI compare with the classes.
 
 Lloyd's iterations (1982) on Euclidean distance until no row changes its cluster, at most `iterations` times.
-First centres are drawn with probability in proportion to the squared distance from the centres so far, as in
+First centers are drawn with probability in proportion to the squared distance from the centers so far, as in
 k-means++ (Arthur and Vassilvitskii, 2007), but in rounds that double their number: log2(k) passes over the
-rows instead of k. A cluster that loses all its rows starts again at the row that is farthest from its centre.
+rows instead of k. A cluster that loses all its rows starts again at the row that is farthest from its center.
 
 The same seed gives the same clusters, whatever multiplies or adds: rows are those of `ops/exact_rows`, multiples of
 2^-24. Sums of them are exact in float64, means are rounded to multiples of 2^-24 as well, and so x.c - |c|^2 / 2, by
-which a row chooses its centre, is exact. Of equally near centres the first is taken, of equally far rows the first.
+which a row chooses its center, is exact. Of equally near centers the first is taken, of equally far rows the first.
 Another seed gives other clusters: read NMI to two digits, not to four.
 
-Shared by the ranks of torch.distributed, each finds the nearest centres of its own part of the rows, which is nearly
+Shared by the ranks of torch.distributed, each finds the nearest centers of its own part of the rows, which is nearly
 all of the work. What it finds is joined, and everything else follows from that on every rank.
 
-Memory: the scratch, the centres, and a few numbers for each row.
+Memory: the scratch, the centers, and a few numbers for each row.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ from shadowmetric.evaluation.sharing import Part
 from shadowmetric.ops.exact_rows import GRID, ExactUnitRows
 from shadowmetric.ops.rows import Rows
 from shadowmetric.ops.similarity_blocks import Progress
-from shadowmetric.ops.top_k import Neighbours, top_k
+from shadowmetric.ops.top_k import Neighbors, top_k
 
 
 def k_means(
@@ -47,18 +47,18 @@ def k_means(
     mine = rows if part.alone else ExactUnitRows(embeddings[part.rows], tail=1.0).made_whole(scratch_bytes)
     squares = _squares(rows, scratch_bytes)
 
-    def nearest(centres: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the squared distance of each row to its nearest centre, and which one that is."""
-        found = Neighbours(*(part.joined(values) for values in _nearest(mine, centres, scratch_bytes)))
+    def nearest(centers: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the squared distance of each row to its nearest center, and which one that is."""
+        found = Neighbors(*(part.joined(values) for values in _nearest(mine, centers, scratch_bytes)))
         return squares - 2 * found.similarity, found.row
 
-    centres = _first_centres(rows, min(clusters, len(rows)), seed, nearest)
+    centers = _first_centers(rows, min(clusters, len(rows)), seed, nearest)
     cluster = torch.full((len(rows),), -1, dtype=torch.int64, device=embeddings.device)
     for iteration in range(iterations):
-        before, (distance, cluster) = cluster, nearest(centres)
+        before, (distance, cluster) = cluster, nearest(centers)
         if torch.equal(before, cluster):
             break
-        centres = _means(rows, cluster, distance, len(centres), scratch_bytes)
+        centers = _means(rows, cluster, distance, len(centers), scratch_bytes)
         if progress is not None:
             progress((iteration + 1) / iterations)
     return cluster
@@ -80,14 +80,14 @@ def _squares(rows: Rows, scratch_bytes: int) -> Tensor:
     return squares
 
 
-def _nearest(rows: Rows, centres: Tensor, scratch_bytes: int) -> Neighbours:
-    """Return for each row x.c - |c|^2 / 2 of its nearest centre, the larger the nearer, and which one that is."""
-    beside = Rows(centres, tail=(centres.square().sum(1) / -2,))
+def _nearest(rows: Rows, centers: Tensor, scratch_bytes: int) -> Neighbors:
+    """Return for each row x.c - |c|^2 / 2 of its nearest center, the larger the nearer, and which one that is."""
+    beside = Rows(centers, tail=(centers.square().sum(1) / -2,))
     found = top_k(rows, beside, 1, scratch_bytes=scratch_bytes)
-    return Neighbours(found.similarity[:, 0], found.row[:, 0])
+    return Neighbors(found.similarity[:, 0], found.row[:, 0])
 
 
-def _first_centres(rows: Rows, clusters: int, seed: int, nearest: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Tensor:
+def _first_centers(rows: Rows, clusters: int, seed: int, nearest: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.randint(len(rows), (1,), generator=generator)
     distance = torch.full((len(rows),), torch.inf, dtype=torch.float64)
@@ -113,8 +113,8 @@ def _means(rows: Rows, cluster: Tensor, distance: Tensor, clusters: int, scratch
     for here, part in _parts(rows, scratch_bytes):
         sums.index_add_(0, cluster[here], part)
     count = sums[:, -1:]
-    centres = (sums / count.clamp_min(1.0))[:, :-1].mul(GRID).round_().div_(GRID)
+    centers = (sums / count.clamp_min(1.0))[:, :-1].mul(GRID).round_().div_(GRID)
     empty = (count[:, 0] == 0).nonzero()[:, 0]
     if len(empty):
-        centres[empty] = _some(rows, torch.argsort(distance, descending=True, stable=True)[: len(empty)])
-    return centres
+        centers[empty] = _some(rows, torch.argsort(distance, descending=True, stable=True)[: len(empty)])
+    return centers

@@ -1,7 +1,7 @@
 """How far embeddings have collapsed: variance, effective rank, dead dimensions, mean cosine. All on unit rows.
 
     variance         of each dimension, over the rows (population variance)
-    effective_rank   exp(- sum of p ln p), p = singular values of the centred rows / their sum (Roy & Vetterli 2007)
+    effective_rank   exp(- sum of p ln p), p = singular values of the centered rows / their sum (Roy & Vetterli 2007)
     dead_share       the share of dimensions whose standard deviation is below 1e-3 of the largest one
     mean_cosine      of two different rows; NaN if there is one row only
 

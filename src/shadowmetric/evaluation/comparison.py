@@ -2,7 +2,7 @@
 
 Protocols, all of them this one comparison:
 
-    leave-one-out     the set is its own gallery; a query is never its own neighbour (`own`)
+    leave-one-out     the set is its own gallery; a query is never its own neighbor (`own`)
     some queries      a sample of the set against all of it, likewise
     query, gallery    two sets (In-Shop; a test set against the training gallery); nothing is left out
 

@@ -49,7 +49,7 @@ def evaluate(
     measures: Sequence[str] = MEASURES,
     recall_at: Sequence[int] = (1, 2, 4, 8),
     precision_at: Sequence[int] = (10,),
-    neighbours: int = 5,
+    neighbors: int = 5,
     silhouette_distance: str = "euclidean",
     queries: int | None = None,
     seed: int = 0,
@@ -62,7 +62,7 @@ def evaluate(
     gallery: rows to search instead of the set itself; without it each query is left out of its own gallery.
     measures: which of MEASURES; "precision_at" brings the recall of information retrieval at the same K, "accuracy"
     macro-F1 and the class report, "nmi" AMI.
-    neighbours: how many vote on a class. queries: measure a sample of so many, drawn with the seed; clusters and
+    neighbors: how many vote on a class. queries: measure a sample of so many, drawn with the seed; clusters and
     collapse are of the whole set all the same. progress: a bar on standard error after two seconds if that is a
     terminal, or a function that is told the stage and the share done.
 
@@ -72,7 +72,7 @@ def evaluate(
     digits; all else is equal. With one process nothing changes, and nothing is sent.
     """
     choices = Choices(
-        tuple(measures), tuple(recall_at), tuple(precision_at), neighbours, silhouette_distance, queries, seed
+        tuple(measures), tuple(recall_at), tuple(precision_at), neighbors, silhouette_distance, queries, seed
     )
     with torch.no_grad(), _reporter(progress, shared) as report:
         task = agreed(
@@ -140,7 +140,7 @@ def _setting(task: Task) -> Setting:
         dim=sets.query.shape[1],
         classes=len(torch.unique(sets.labels)),
         lone_queries=int((relevant_counts(sets) == 0).sum()),
-        neighbours=task.choices.neighbours,
+        neighbors=task.choices.neighbors,
         silhouette_distance=task.choices.silhouette_distance,
         seed=task.choices.seed,
     )
@@ -183,7 +183,7 @@ def _check(choices: Choices) -> None:
     sizes = {
         "recall_at": choices.recall_at,
         "precision_at": choices.precision_at,
-        "neighbours": [choices.neighbours],
+        "neighbors": [choices.neighbors],
         "queries": [] if choices.queries is None else [choices.queries],
     }
     for name, counts in sizes.items():
@@ -197,12 +197,12 @@ def expected_costs(setting: Setting, measures: Sequence[str]) -> dict[str, float
     product = 0.05 * setting.dim
     pairs = float(setting.queries) * setting.gallery
     own_pairs = float(setting.queries) * setting.of_queries
-    centres = float(setting.of_queries) * setting.classes
+    centers = float(setting.of_queries) * setting.classes
     costs = {
         "retrieval": pairs * (product + 4),
         "silhouette": own_pairs * (product + 3),
         "accuracy": pairs * (product + 1),
-        "nmi": 20 * centres * (product + 1),
+        "nmi": 20 * centers * (product + 1),
         "verification": pairs * (product + 4) / (2 if setting.protocol == "leave-one-out" else 1),
         "collapse": setting.of_queries * setting.dim * product,
     }

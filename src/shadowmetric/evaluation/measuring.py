@@ -1,7 +1,7 @@
 """The stages of an evaluation: what each finds out about one task, alone or with the other ranks.
 
     retrieval, silhouette, accuracy   a value for each query: a rank measures its part of the queries
-    nmi                               a rank finds the nearest centres of its part of the rows, in every iteration
+    nmi                               a rank finds the nearest centers of its part of the rows, in every iteration
     verification                      a rank counts its part of the pairs, and the counts are summed
     collapse                          rank 0 alone: it takes rows x dim^2, nothing beside the others, and its sums in
                                       parts would round differently
@@ -20,7 +20,7 @@ from shadowmetric.evaluation.clusters import k_means
 from shadowmetric.evaluation.collapse import collapse
 from shadowmetric.evaluation.comparison import Sets
 from shadowmetric.evaluation.mutual_information import ami, nmi
-from shadowmetric.evaluation.neighbours import Vote, vote
+from shadowmetric.evaluation.neighbors import Vote, vote
 from shadowmetric.evaluation.retrieval import retrieval
 from shadowmetric.evaluation.sharing import Part, told_by_the_first
 from shadowmetric.evaluation.silhouette import silhouette
@@ -34,7 +34,7 @@ class Choices(NamedTuple):
     measures: tuple[str, ...]
     recall_at: tuple[int, ...]
     precision_at: tuple[int, ...]
-    neighbours: int
+    neighbors: int
     silhouette_distance: str
     queries: int | None
     seed: int
@@ -101,10 +101,10 @@ def separated(task: Task, tell: Progress) -> Found:
 
 
 def voted(task: Task, tell: Progress) -> Found:
-    """Return accuracy and macro-F1 of a vote of the neighbours."""
+    """Return accuracy and macro-F1 of a vote of the neighbors."""
     part, labels = Part.of(len(task.sets.labels), task.shared), task.sets.labels
     sets = task.sets.some(part.rows)
-    mine = vote(sets, task.choices.neighbours, scratch_bytes=task.scratch_bytes, progress=tell)
+    mine = vote(sets, task.choices.neighbors, scratch_bytes=task.scratch_bytes, progress=tell)
     found = Vote(*(part.joined(field) for field in mine))
     by_class = class_report(labels, found.prediction, found.known)
     right = ((found.prediction == labels) & found.known).double()

@@ -1,4 +1,4 @@
-"""Normalised and adjusted mutual information of two partitions: true classes and clusters.
+"""Normalized and adjusted mutual information of two partitions: true classes and clusters.
 
 With n items, classes of sizes a, clusters of sizes b, and n_ab items in both (natural logarithms throughout):
 
@@ -13,7 +13,7 @@ Both are scikit-learn's scores with the arithmetic mean. Equal partitions, whate
 two empty ones and two of a single part included; one single part against several has 0.
 
 E[MI] depends on the two sizes only, so it is summed over the distinct pairs of sizes: n items have at most sqrt(2n)
-distinct sizes. The hypergeometric weights come from the ratios of neighbours and are divided by their sum: differences
+distinct sizes. The hypergeometric weights come from the ratios of neighbors and are divided by their sum: differences
 of lgamma(n), numbers in the millions, would lose digits.
 
 Memory: a few numbers for each item and about 8 MB. No (classes, clusters) matrix. Everything is done on the CPU.

@@ -14,7 +14,7 @@ from torch import Tensor
 from shadowmetric.evaluation.bootstrap import Interval, bootstrap_interval, macro_f1_interval
 from shadowmetric.evaluation.classification import ClassReport
 from shadowmetric.evaluation.collapse import Collapse
-from shadowmetric.evaluation.neighbours import Vote
+from shadowmetric.evaluation.neighbors import Vote
 from shadowmetric.evaluation.paired import PairedTest, paired_test
 from shadowmetric.evaluation.verification import Verification
 
@@ -31,13 +31,13 @@ class Setting(NamedTuple):
     dim: int
     classes: int  # of the queries
     lone_queries: int  # without a relevant item: in no retrieval figure
-    neighbours: int  # that vote on a class
+    neighbors: int  # that vote on a class
     silhouette_distance: str
     seed: int
 
 
 class HardQuery(NamedTuple):
-    """A query that went wrong, with the neighbour that stood nearest."""
+    """A query that went wrong, with the neighbor that stood nearest."""
 
     row: int
     label: int
@@ -74,7 +74,7 @@ class Scores:
     verification: Verification | None = None
     collapse: Collapse | None = None
     report: ClassReport | None = None  # of each class, with the confusion
-    vote: Vote | None = None  # predictions and neighbours
+    vote: Vote | None = None  # predictions and neighbors
     per_query: dict[str, Tensor] = field(default_factory=dict)  # (queries,) float64 each, NaN for lone queries
     labels: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))  # of the queries
     gallery_labels: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
@@ -133,7 +133,7 @@ class Scores:
         return next((name for name in (*HARDEST_FIRST, *self.per_query) if name in self.per_query), None)
 
     def hardest_queries(self, count: int = 10) -> list[HardQuery]:
-        """Return the queries with the lowest values, lone ones left out, with the neighbour nearest to each."""
+        """Return the queries with the lowest values, lone ones left out, with the neighbor nearest to each."""
         name = self.hardest_by()
         if name is None:
             return []

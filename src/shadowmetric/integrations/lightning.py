@@ -40,8 +40,8 @@ MEASURES = ("recall_at", "map_at_r")
 class MetricModule(lightning.LightningModule):
     """An embedder that learns by a loss of rows and labels, ours or another library's.
 
-    optimizer: makes an optimiser of groups of parameters, such as functools.partial(torch.optim.AdamW, lr=1e-4); Adam
-    by default. What a loss learns (centres) is a group with the rate of its `parameter_groups`, if it has such.
+    optimizer: makes an optimizer of groups of parameters, such as functools.partial(torch.optim.AdamW, lr=1e-4); Adam
+    by default. What a loss learns (centers) is a group with the rate of its `parameter_groups`, if it has such.
     micro_batch: embed so many images at a time in both passes; None embeds a batch whole.
     """
 
@@ -113,6 +113,6 @@ class MetricModule(lightning.LightningModule):
         self.log_dict(figures, prog_bar=True, sync_dist=True)  # equal on all ranks; without, Lightning warns
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Return the optimiser of what the embedder and the loss learn."""
+        """Return the optimizer of what the embedder and the loss learn."""
         own = own_groups(self.loss)
         return self.make_optimizer([{"params": all_but(own, self.parameters())}, *own])

@@ -1,4 +1,4 @@
-"""What a loss learns (centres, proxies) has a rate of its own, wherever an optimiser is made for it."""
+"""What a loss learns (centers, proxies) has a rate of its own, wherever an optimizer is made for it."""
 
 from collections.abc import Iterable
 from typing import Any

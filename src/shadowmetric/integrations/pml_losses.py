@@ -25,7 +25,7 @@ from shadowmetric.types import Miner
 
 PREFIX = "pml:"
 OF_TRIPLETS = ("TripletMarginLoss", "MarginLoss")
-CENTER_RATE = 1e-2  # of what a loss learns, as of the centres of our own
+CENTER_RATE = 1e-2  # of what a loss learns, as of the centers of our own
 
 
 class PMLLoss(nn.Module):
@@ -68,9 +68,9 @@ class PMLLoss(nn.Module):
         return MINERS[name](loss.margin, "distance", loss.distance.normalize_embeddings, self.scratch_bytes)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """Return what the loss learns, with its own learning rate, for an optimiser."""
-        learnt = list(self.loss.parameters())
-        return [{"params": learnt, "lr": CENTER_RATE}] if learnt else []
+        """Return what the loss learns, with its own learning rate, for an optimizer."""
+        learned = list(self.loss.parameters())
+        return [{"params": learned, "lr": CENTER_RATE}] if learned else []
 
 
 def pml_class(name: str) -> type[nn.Module]:

@@ -13,7 +13,7 @@ and `Trainer(model, arguments, train_dataset=..., eval_dataset=..., compute_metr
 Trainer draws batches at random, in which an anchor may lack a positive; `transformers_trainer` has one of PK batches.
 
 Evaluation judges the rows, not the loss: batches that are not PK batches hold few positives, and labels of new classes
-have no centre. eval_loss is NaN; choose a checkpoint by metric_for_best_model="recall_at_1".
+have no center. eval_loss is NaN; choose a checkpoint by metric_for_best_model="recall_at_1".
 
 With several processes (torchrun) a batch is per_device_train_batch_size items of each, and MetricModel compares with
 the rows of all if the loss is a GatheredLoss. Memory: what the embedder keeps of a batch, or of `micro_batch` items.

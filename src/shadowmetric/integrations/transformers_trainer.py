@@ -52,7 +52,7 @@ class MetricTrainer(Trainer):
         return [int(label) for label in found]
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
-        """Return the Trainer's optimiser, in which what the loss learns has its own rate."""
+        """Return the Trainer's optimizer, in which what the loss learns has its own rate."""
         ready = self.optimizer is not None
         optimizer = super().create_optimizer(model)
         own = [] if ready else own_groups(self.model.loss)  # pyright: ignore

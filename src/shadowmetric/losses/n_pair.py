@@ -3,7 +3,7 @@
     loss = mean over positive pairs of log(1 + sum over n of exp((a.n - a.p) / temperature))
 
 The sum over negatives belongs to the anchor, so all pairs of an anchor are known from its row. Sohn's batches hold one
-pair per class; here every pair of a batch counts. Sohn leaves rows unnormalised and adds l2_weight times their mean
+pair per class; here every pair of a batch counts. Sohn leaves rows unnormalized and adds l2_weight times their mean
 squared length: normalize=False.
 
 Memory: the scratch, and a few numbers per row; rows are streamed and never kept.

@@ -1,7 +1,7 @@
-"""What losses with learnt centres share: the centres, their learning rate, and rows streamed against them.
+"""What losses with learned centers share: the centers, their learning rate, and rows streamed against them.
 
-Labels name a centre's class here, so they must be 0 to classes - 1. Given triplets are refused:
-these losses compare rows with centres, not with one another.
+Labels name a center's class here, so they must be 0 to classes - 1. Given triplets are refused:
+these losses compare rows with centers, not with one another.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,14 +24,14 @@ TEMPORARIES = 12.0  # blocks that row_losses makes of one
 
 
 class ProxySettings(TypedDict, total=False):
-    """What every loss with centres can be told besides its own settings."""
+    """What every loss with centers can be told besides its own settings."""
 
     scratch_bytes: int
     debug: bool
 
 
 class ProxyLoss(SummedLoss):
-    """Mean over rows of a loss of the cosines with learnt centres. Subclasses give `row_losses`."""
+    """Mean over rows of a loss of the cosines with learned centers. Subclasses give `row_losses`."""
 
     unit: str
 
@@ -46,11 +46,11 @@ class ProxyLoss(SummedLoss):
         self.centers = nn.Parameter(nn.init.kaiming_uniform_(torch.empty(centers, dim), a=5**0.5))
 
     def center_kept(self, number: int) -> float:
-        """Return the bytes kept for each centre, by the bytes of a number: none."""
+        """Return the bytes kept for each center, by the bytes of a number: none."""
         return 0.0
 
     def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
-        """Return the bytes of streaming the rows, and references if there are any, against the centres."""
+        """Return the bytes of streaming the rows, and references if there are any, against the centers."""
         width = width_of(dtype)
         kept = Bytes(
             row=width.working,
@@ -62,15 +62,15 @@ class ProxyLoss(SummedLoss):
         return Cost(kept, tuple(rows + part for part in phases))
 
     def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of each row, (rows, 1), from its cosines with all centres; labels are (rows, 1)."""
+        """Return the loss of each row, (rows, 1), from its cosines with all centers; labels are (rows, 1)."""
         raise NotImplementedError
 
-    def regulariser(self, grid: GridRows) -> Scalar | None:
-        """Return what the centres alone cost, from the centres on the grid; None if nothing."""
+    def regularizer(self, grid: GridRows) -> Scalar | None:
+        """Return what the centers alone cost, from the centers on the grid; None if nothing."""
         return None
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """Return the centres with their own learning rate, for an optimiser."""
+        """Return the centers with their own learning rate, for an optimizer."""
         return [{"params": [self.centers], "lr": self.center_learning_rate}]
 
     def said_settings(self) -> str:
@@ -78,27 +78,27 @@ class ProxyLoss(SummedLoss):
         return settings_of(self, self.unit)
 
     def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
-        """Return the sums of a mean over rows and of what the centres cost.
+        """Return the sums of a mean over rows and of what the centers cost.
 
         References count as further rows, but not where the batch is some of them: each row then counts once.
         Those of another tower (anchors_at="elsewhere") count too.
         """
         if triplets is not None:
-            raise ValueError(f"{type(self).__name__} compares rows with its centres; it takes no triplets.")
+            raise ValueError(f"{type(self).__name__} compares rows with its centers; it takes no triplets.")
         values, grid = self._values(given.embeddings, given.labels, "embeddings")
         if given.reference_labels is not None and given.anchors_at in (None, ELSEWHERE):
             others, _ = self._values(given.others, given.reference_labels, "references")
             values = torch.cat([values, others])
-        regulariser, rows = self.regulariser(grid), len(values)
-        if regulariser is None:
+        regularizer, rows = self.regularizer(grid), len(values)
+        if regularizer is None:
             return mean_of(values)
-        totals = torch.stack([values.sum(), rows * regulariser.to(values.dtype)])
+        totals = torch.stack([values.sum(), rows * regularizer.to(values.dtype)])
         return Sums(totals, totals.new_full((2,), rows))
 
     def _values(self, rows: Tensor, labels: Tensor, name: str) -> tuple[Tensor, GridRows]:
-        """Return the loss of each row, (rows, 1), and the centres on the grid."""
+        """Return the loss of each row, (rows, 1), and the centers on the grid."""
         if rows.shape[1] != self.centers.shape[1]:
-            raise ValueError(f"{name} has rows of {rows.shape[1]} numbers; the centres have {self.centers.shape[1]}.")
+            raise ValueError(f"{name} has rows of {rows.shape[1]} numbers; the centers have {self.centers.shape[1]}.")
         if reads_values(rows, debug=self.debug) and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
             wrong = int(labels.min()) if int(labels.min()) < 0 else int(labels.max())
             names = "labels" if name == "embeddings" else "reference_labels"
@@ -113,7 +113,7 @@ class ProxyLoss(SummedLoss):
 
 
 def loss_with_centers(make: Callable[[], ProxyLoss], embeddings: Embeddings, labels: Tensor, centers: Tensor) -> Scalar:
-    """Return a loss with given centres in the place of those that it would learn."""
-    with torch.device("meta"):  # no centres are drawn
+    """Return a loss with given centers in the place of those that it would learn."""
+    with torch.device("meta"):  # no centers are drawn
         loss = make()
     return torch.func.functional_call(loss, {"centers": centers}, (embeddings, labels))

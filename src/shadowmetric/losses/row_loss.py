@@ -2,7 +2,7 @@
 
     row values = reduce(block), streamed by `row_stream`
 
-A block holds squared distances, or similarities: the cosine when rows are normalised, else the dot product. Pairs
+A block holds squared distances, or similarities: the cosine when rows are normalized, else the dot product. Pairs
 come from labels, or are the distinct pairs of given triplets.
 
 Memory: the scratch, and a few numbers per row; per positive pair where a loss keeps what it knows of each.

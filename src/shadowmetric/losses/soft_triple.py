@@ -1,12 +1,12 @@
-"""SoftTriple loss (Qian et al.): classification against several centres of each class.
+"""SoftTriple loss (Qian et al.): classification against several centers of each class.
 
-    S_c  = sum_k softmax_k(x.w_ck / gamma) x.w_ck                       unit rows x, unit centres w
+    S_c  = sum_k softmax_k(x.w_ck / gamma) x.w_ck                       unit rows x, unit centers w
     loss = mean over rows of -log softmax_c(scale (S_c - margin [c = label]))[label]
-           + tau / (C K (K - 1)) sum over classes and pairs of its centres of sqrt(2 - 2 w.w')
+           + tau / (C K (K - 1)) sum over classes and pairs of its centers of sqrt(2 - 2 w.w')
 
-Rows are streamed against the centres, so (batch, classes x centres) never exists.
+Rows are streamed against the centers, so (batch, classes x centers) never exists.
 
-Memory: the scratch; the centres themselves, and for the regulariser classes x centres^2 numbers.
+Memory: the scratch; the centers themselves, and for the regularizer classes x centers^2 numbers.
 """
 
 from typing import Unpack
@@ -22,7 +22,7 @@ from shadowmetric.ops.grid_rows import GridRows
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Embeddings, Scalar
 
-REGULARISED = 2.0  # numbers kept for each pair of a class's centres, in either order
+REGULARIZED = 2.0  # numbers kept for each pair of a class's centers, in either order
 
 
 def soft_triple_loss(
@@ -37,7 +37,7 @@ def soft_triple_loss(
     margin: float = 0.01,
     **settings: Unpack[ProxySettings],
 ) -> Scalar:
-    """Return the SoftTriple loss of a batch against the centres of all classes."""
+    """Return the SoftTriple loss of a batch against the centers of all classes."""
     count, dim = centers.shape
     if count % centers_per_class:
         raise ValueError(f"there are {count} centers; give {centers_per_class} for each class.")
@@ -60,7 +60,7 @@ def soft_triple_loss(
 class SoftTripleLoss(ProxyLoss):
     """SoftTriple loss of a batch; labels are 0 to classes - 1. margin is in cosine.
 
-    The centres are learnt; give the optimiser `parameter_groups()`, since they want a rate of their own.
+    The centers are learned; give the optimizer `parameter_groups()`, since they want a rate of their own.
     """
 
     unit = "cosine"
@@ -95,19 +95,19 @@ class SoftTripleLoss(ProxyLoss):
         )
 
     def center_kept(self, number: int) -> float:
-        """Return the bytes kept for each centre: its length, and its distances to those of its class."""
-        return 8.0 + (REGULARISED * number * self.centers_per_class if self.tau else 0.0)
+        """Return the bytes kept for each center: its length, and its distances to those of its class."""
+        return 8.0 + (REGULARIZED * number * self.centers_per_class if self.tau else 0.0)
 
     def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of each row from its cosines with all centres."""
+        """Return the loss of each row from its cosines with all centers."""
         cosine = cosine.view(len(cosine), self.classes, self.centers_per_class)
         relaxed = (torch.softmax(cosine / self.gamma, 2) * cosine).sum(2)  # (rows, classes)
         margin = relaxed.new_full((), -self.margin).expand(len(labels), 1)
         logits = self.scale * relaxed.scatter_add(1, labels, margin)
         return cross_entropy(logits, labels[:, 0], reduction="none")[:, None]
 
-    def regulariser(self, grid: GridRows) -> Scalar | None:
-        """Return how far apart the centres of a class are, times tau."""
+    def regularizer(self, grid: GridRows) -> Scalar | None:
+        """Return how far apart the centers of a class are, times tau."""
         count = self.centers_per_class
         if count == 1 or self.tau == 0:
             return None

@@ -1,4 +1,4 @@
-"""Squared distances of unit rows within classes that have as many rows each, such as the centres of SoftTriple.
+"""Squared distances of unit rows within classes that have as many rows each, such as the centers of SoftTriple.
 
     squared[c, i, j] = |u_ci - u_cj|^2          exact on the grid (`exact_blocks`), then rounded to working precision
 

@@ -30,7 +30,7 @@ class Stream(NamedTuple):
     squared: blocks of squared distances instead.
     exact: the terms compute in float64; so they do for rows as they are, whose squares cancel.
     order: stream these rows of the embeddings instead.
-    multiple: a block holds a multiple of so many rows, so that a term may combine neighbours to one row of output.
+    multiple: a block holds a multiple of so many rows, so that a term may combine neighbors to one row of output.
     reads_squares: whether terms read |row|^2 at all.
     outputs: numbers of each row of output.
     temporaries: how many tensors of the block's shape a term makes, forward and backward together.

@@ -6,7 +6,7 @@
 
     S   rows of the batch            P   positive pairs (anchor, positive) of the batch, each direction counted
     R   references; S if there are none  T   triplets, where a list of them is made
-    D   numbers in a row             C   learnt centres
+    D   numbers in a row             C   learned centers
 
 A peak is the largest of a few phases (mining, forward, backward), and a phase is a sum. Its first part is the memory
 of blocks: the scratch, or the thinnest block of whole rows where that is more. Coefficients are bytes for one type of
@@ -29,7 +29,7 @@ from shadowmetric.ops.similarity_blocks import SHORTEST_SIDE
 
 KEPT_SLOPES = 2**14  # similarities of a small batch: 128 rows, 64 KiB
 AT_ONCE = max(GATHERED_AT_ONCE, MADE_AT_ONCE)
-PAIRS_OF_A_ROW = 8  # at most, that are gathered by a miner, or by the regulariser of centres
+PAIRS_OF_A_ROW = 8  # at most, that are gathered by a miner, or by the regularizer of centers
 HALF_UP = 1 + 2.0**-40  # halves are rounded up, as the calculator of the page does
 SMALL = 2**14  # scalars, and the few numbers that each of them takes
 UNITS = {
@@ -86,7 +86,7 @@ class Bytes:
     """A sum: bytes for each unit, beside the blocks."""
 
     scratch: int | float = 0.0  # what blocks may take
-    thinnest: int | float = 0.0  # bytes for each column (reference or centre) of the thinnest block of whole rows
+    thinnest: int | float = 0.0  # bytes for each column (reference or center) of the thinnest block of whole rows
     columns: str = "reference"
     fixed: int | float = 0.0
     center: int | float = 0.0

@@ -19,7 +19,7 @@ from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, Progress, similari
 WIDTH = 16384  # columns at once: many enough that finding the best of a block costs little beside making it
 
 
-class Neighbours(NamedTuple):
+class Neighbors(NamedTuple):
     """For each row its most similar references, best first."""
 
     similarity: Tensor  # (rows, k); -inf where there is none
@@ -34,7 +34,7 @@ def top_k(
     own: Tensor | None = None,
     scratch_bytes: int = SCRATCH_BYTES,
     progress: Progress | None = None,
-) -> Neighbours:
+) -> Neighbors:
     """Return the k references with the largest product for each row; k at most the number of references.
 
     own: for each row a reference that is left out, or -1.
@@ -54,7 +54,7 @@ def top_k(
         numbers = torch.cat([index[top:bottom], found + first], 1)
         best = torch.argsort(joined, dim=1, descending=True, stable=True)[:, :k]  # smaller numbers stay in front
         similarity[top:bottom], index[top:bottom] = joined.gather(1, best), numbers.gather(1, best)
-    return Neighbours(similarity, index)
+    return Neighbors(similarity, index)
 
 
 def write_at(values: Tensor, column: Tensor, value: float) -> None:

@@ -136,7 +136,7 @@ def test_settings_reach_the_library_and_are_printed(capsys, folder):
         *("--silhouette-distance", "cosine", "--no-interval", "--worst", "0", "--scratch-mb", "1"),
     )
     scores = sm.evaluate(
-        EMBEDDINGS, LABELS, recall_at=(1, 3), precision_at=(2,), neighbours=3, silhouette_distance="cosine"
+        EMBEDDINGS, LABELS, recall_at=(1, 3), precision_at=(2,), neighbors=3, silhouette_distance="cosine"
     )
     assert cells(out, "Recall@3")[1] == f"{100 * scores.recall_at[3]:.2f} %"
     assert cells(out, "Precision@2")[1] == f"{100 * scores.precision_at[2]:.2f} %"

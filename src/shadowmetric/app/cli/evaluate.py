@@ -88,7 +88,7 @@ def measured(what: Evaluated, settings: EvaluateSettings) -> Scores:
             measures=spelt(settings.measures),
             recall_at=settings.recall_at,
             precision_at=settings.precision_at,
-            neighbours=settings.neighbours,
+            neighbors=settings.neighbours,
             silhouette_distance=settings.silhouette_distance,
             queries=settings.queries,
             seed=settings.seed,

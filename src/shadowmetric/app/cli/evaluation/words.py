@@ -41,7 +41,7 @@ def figure_name(name: str, setting: Setting) -> str:
     if k.isdecimal():
         return f"{KINDS[kind]}@{k}"
     if name in ("accuracy", "macro_f1"):
-        return f"{NAMES[name]}, k = {setting.neighbours}"
+        return f"{NAMES[name]}, k = {setting.neighbors}"
     if name == "silhouette" and setting.silhouette_distance != "euclidean":
         return f"{NAMES[name]}, {setting.silhouette_distance}"
     return NAMES[name]

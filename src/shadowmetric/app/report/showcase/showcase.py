@@ -123,7 +123,7 @@ def search(
     gallery = rows.get(where) if where != "test" else None
     labels = None if gallery is None else torch.from_numpy(found[where].labels)
     own = torch.from_numpy(found["test"].labels)
-    given = {"gallery": gallery, "gallery_labels": labels, "neighbours": neighbours, "measures": measures}
+    given = {"gallery": gallery, "gallery_labels": labels, "neighbors": neighbours, "measures": measures}
     return evaluate(rows["test"], own, progress=told, **given)
 
 

@@ -1,14 +1,14 @@
-"""The class of a query by the vote of its nearest neighbours.
+"""The class of a query by the vote of its nearest neighbors.
 
 The k most similar gallery items vote for their class by cosine (k = 5 unless told otherwise: a setting that
-changes the figure, so it is printed with it). Most votes win; a tie goes to the class whose best neighbour is
-nearer. Neighbours of equal similarity count in ascending order of their label, so the order of the gallery
+changes the figure, so it is printed with it). Most votes win; a tie goes to the class whose best neighbor is
+nearer. Neighbors of equal similarity count in ascending order of their label, so the order of the gallery
 never matters.
 
-Edge cases: k beyond the gallery asks all of it. In leave-one-out a query is not its own neighbour; where
+Edge cases: k beyond the gallery asks all of it. In leave-one-out a query is not its own neighbor; where
 nothing else is left it has no prediction, which counts as wrong.
 
-Memory: the scratch, and k neighbours for each query.
+Memory: the scratch, and k neighbors for each query.
 """
 
 from typing import NamedTuple
@@ -23,12 +23,12 @@ from shadowmetric.ops.top_k import top_k
 
 
 class Vote(NamedTuple):
-    """What the neighbours of each query say, and who they are."""
+    """What the neighbors of each query say, and who they are."""
 
     prediction: Tensor  # (queries,) int64 label
-    known: Tensor  # (queries,) bool: there was a neighbour
+    known: Tensor  # (queries,) bool: there was a neighbor
     row: Tensor  # (queries, k) int64 gallery rows, nearest first
-    similarity: Tensor  # (queries, k); -inf where there is no neighbour
+    similarity: Tensor  # (queries, k); -inf where there is no neighbor
 
 
 def vote(sets: Sets, k: int = 5, *, scratch_bytes: int, progress: Progress | None = None) -> Vote:
@@ -49,7 +49,7 @@ def vote(sets: Sets, k: int = 5, *, scratch_bytes: int, progress: Progress | Non
 
 
 def _winner(labels: Tensor, there: Tensor) -> Tensor:
-    """Return for each row the first neighbour whose label has most votes."""
+    """Return for each row the first neighbor whose label has most votes."""
     k = labels.shape[1]
     votes = ((labels[:, :, None] == labels[:, None, :]) & there[:, None, :]).sum(2) * there  # (rows, k)
     return (votes * k - torch.arange(k, device=labels.device)).argmax(1)  # no two are equal

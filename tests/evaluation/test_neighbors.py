@@ -1,4 +1,4 @@
-"""The vote of the nearest neighbours equals plain loops and scikit-learn."""
+"""The vote of the nearest neighbors equals plain loops and scikit-learn."""
 
 import pytest
 import reference
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shadowmetric.evaluation.comparison import Sets
-from shadowmetric.evaluation.neighbours import vote
+from shadowmetric.evaluation.neighbors import vote
 
 
 def predictions(sets, k, scratch=2**26):
@@ -30,7 +30,7 @@ def test_query_against_gallery_equals_the_loops(batch, k):
     assert predictions(Sets(*batch, None), k) == reference.knn_predictions(*batch, k=k)
 
 
-def test_neighbours_are_gallery_rows_nearest_first():
+def test_neighbors_are_gallery_rows_nearest_first():
     gallery = torch.tensor([[1.0, 3.0], [1.0, 0.1], [1.0, 1.0], [1.0, 0.0]])
     found = vote(
         Sets(torch.tensor([[2.0, 0.0]]), torch.tensor([1]), gallery, torch.tensor([1, 2, 1, 2]), None),
@@ -42,7 +42,7 @@ def test_neighbours_are_gallery_rows_nearest_first():
     torch.testing.assert_close(found.similarity, torch.tensor([[1.0, 0.995037, 0.707107]]).double(), atol=1e-6, rtol=0)
 
 
-def test_a_tie_of_votes_goes_to_the_class_with_the_nearest_neighbour():
+def test_a_tie_of_votes_goes_to_the_class_with_the_nearest_neighbor():
     gallery = torch.tensor([[1.0, 0.1], [1.0, 0.2], [1.0, 0.3], [1.0, 0.4], [1.0, 0.5]])
     sets = Sets(torch.tensor([[1.0, 0.0]]), torch.tensor([0]), gallery, torch.tensor([9, 3, 3, 9, 5]), None)
     assert predictions(sets, 5) == [9]
