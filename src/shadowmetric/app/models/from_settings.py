@@ -1,6 +1,6 @@
 """The embedder that the settings of a run describe, whoever trains it, and whoever only searches with it."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -8,6 +8,7 @@ from shadowmetric.app.models.build import build_embedder
 from shadowmetric.app.models.embedder import Embedder
 
 
+@runtime_checkable
 class EmbedderSettings(Protocol):
     """What of a run's settings decides its embedder; `TrainSettings` has it."""
 
