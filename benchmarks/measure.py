@@ -23,7 +23,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from benchmarks.losses.contenders import Forward
-from shadowmetric.batches.budget import saved_bytes
+from shadowmetric.batches.budget import measure_saved_bytes
 
 PATIENCE_SECONDS = 30.0
 
@@ -81,7 +81,7 @@ def times(forward: Forward, product: Forward, embeddings: Tensor, repeats: int, 
 def kept_bytes(forward: Forward, embeddings: Tensor) -> int | None:
     """Return the bytes that one forward pass keeps for backward beyond the embeddings; None without a backward."""
     values = []
-    kept = sum(saved_bytes(lambda: values.append(forward()), [embeddings]))
+    kept = sum(measure_saved_bytes(lambda: values.append(forward()), [embeddings]))
     return None if values == [None] else kept
 
 

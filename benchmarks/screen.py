@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from benchmarks.run import Kind, Row, Skip, rows
-from benchmarks.settings import opened
+from benchmarks.settings import open_csv
 from shadowmetric.app.cli.screen import screen
 
 LONG_MEMORY = 24 * 3600  # seconds of history for the speed of the bar: all of it
@@ -29,9 +29,9 @@ class Step(NamedTuple):
     seconds: float
 
 
-def measured(bench: Kind, jobs: Sequence[Any], skip: Skip, timeout: float, out: Path, shown_on: "BenchScreen") -> None:
+def run_jobs(bench: Kind, jobs: Sequence[Any], skip: Skip, timeout: float, out: Path, shown_on: "BenchScreen") -> None:
     """Run the jobs, show their rows and write them to the CSV; control-C keeps what is done."""
-    with opened(out) as file:
+    with open_csv(out) as file:
         try:
             with shown_on:
                 for row in rows(bench, jobs, skip, timeout, file):
@@ -94,7 +94,7 @@ class BenchScreen:
         self.live.update(Group(self.draw(started), self.progress) if started else self.progress, refresh=True)
 
 
-def shown(value: float | int | str | None, unit: str = "") -> str:
+def format_figure(value: float | int | str | None, unit: str = "") -> str:
     """Return a figure with three digits, a count in full, a word as it is, and a dash for nothing."""
     if value is None:
         return "–"

@@ -27,11 +27,11 @@ def csv_path(out: Path | None, name: str) -> Path:
 
 
 @contextmanager
-def opened(out: Path, option: str = "--out"):
+def open_csv(out: Path, option: str = "--out"):
     """Open the CSV for writing before anything is measured, or refuse it. option: that named it."""
     try:
         file = out.open("w", newline="", encoding="utf-8")
-    except OSError as wrong:
-        raise Mistake(f"{option} {str(out)!r} cannot be written: {wrong.strerror}; choose another file.") from None
+    except OSError as error:
+        raise Mistake(f"{option} {str(out)!r} cannot be written: {error.strerror}; choose another file.") from None
     with file:
         yield file

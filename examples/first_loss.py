@@ -3,7 +3,7 @@
 Run with `python examples/first_loss.py`. Takes about half a minute on two cores.
 
 1. Sixteen classes of noisy points in 64 dimensions, most of which say nothing. A linear embedder learns
-   to see the classes; Recall@1 is the share of rows whose nearest neighbour is of their class.
+   to see the classes; Recall@1 is the share of rows whose nearest neighbor is of their class.
 2. The control: on unit rows Shadow at margin m is half the squared Triplet at margin 2m, so that the same training
    with Triplet differs by rounding alone, which float32 lets grow over the steps. The demo shows both.
 3. Semi-hard mining and the loss of 16,384 rows, with the memory it took.
@@ -20,10 +20,10 @@ import shadowmetric as sm
 CLASSES, PER_CLASS, INPUTS, DIM = 16, 5, 64, 16
 
 
-def batch(generator: torch.Generator, centres: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def batch(generator: torch.Generator, centers: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return noisy points of every class, and their labels."""
     labels = torch.arange(CLASSES).repeat_interleave(PER_CLASS)
-    points = centres[labels] + 1.6 * torch.randn(len(labels), INPUTS, generator=generator)
+    points = centers[labels] + 1.6 * torch.randn(len(labels), INPUTS, generator=generator)
     return points, labels
 
 
@@ -38,20 +38,20 @@ def train(loss: nn.Module, steps: int = 300) -> list[float]:
     """Train a linear embedder and return Recall@1 on fresh points, before and during training."""
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(1)
-    centres = torch.zeros(CLASSES, INPUTS)
-    centres[:, :DIM] = 2.0 * torch.randn(CLASSES, DIM, generator=generator)
+    centers = torch.zeros(CLASSES, INPUTS)
+    centers[:, :DIM] = 2.0 * torch.randn(CLASSES, DIM, generator=generator)
     embedder = nn.Linear(INPUTS, DIM)
-    optimiser = torch.optim.Adam(embedder.parameters(), lr=1e-2)
+    optimizer = torch.optim.Adam(embedder.parameters(), lr=1e-2)
     curve = []
     for step in range(steps + 1):
         if step % (steps // 3) == 0:
             with torch.no_grad():
-                tested = [batch(generator, centres) for _ in range(10)]
+                tested = [batch(generator, centers) for _ in range(10)]
                 curve.append(sum(recall_at_1(embedder(x), y) for x, y in tested) / len(tested))
-        points, labels = batch(generator, centres)
-        optimiser.zero_grad()
+        points, labels = batch(generator, centers)
+        optimizer.zero_grad()
         loss(embedder(points), labels).backward()
-        optimiser.step()
+        optimizer.step()
     return curve
 
 

@@ -1,4 +1,4 @@
-"""Imbalanced classes, as in medicine: one diagnosis in a hundred pictures, another in three.
+"""Imbalanced classes, as in medicine: one diagnosis in a hundred images, another in three.
 
     python examples/imbalanced_medical.py                                          digits in the place of diagnoses
     python examples/imbalanced_medical.py --data ham10000 --data-root DATA         photographs of skin lesions
@@ -7,15 +7,15 @@ Without --data this is a stand-in: digits of the package, thinned to 100 : 10 : 
 times (moved by a pixel, with noise). It shows mechanisms, not medicine. Printed, as means over the seeds:
 
 1. accuracy beside macro-F1 and the recall of each class. Accuracy is mostly the common class; macro-F1 is not.
-2. PK batches (a few pictures of each of a few classes, every class before any comes again) beside shuffled ones, in
+2. PK batches (a few images of each of a few classes, every class before any comes again) beside shuffled ones, in
    which a rare class has no positive at most times and so teaches nothing.
-3. groups: a training judged on pictures of lesions that it has seen (pictures parted at random) beside one judged on
+3. groups: a training judged on images of lesions that it has seen (images parted at random) beside one judged on
    new lesions (`part_images(..., groups=lesions)`, as `shadowmetric train` does). The first may flatter.
-4. R-precision over queries and over classes: a class of 300 pictures outweighs one of 18 by its number alone.
+4. R-precision over queries and over classes: a class of 300 images outweighs one of 18 by its number alone.
 
 Ours, on two cores. The stand-in (a minute, 3 seeds): accuracy 82.8, macro-F1 58.0 ± 0.8 with PK batches and 56.6 ± 5.2
 with shuffled ones, which is no difference; judged on lesions that were seen, 66.8 ± 6.9. HAM10000 with at most 600
-pictures of a class (`--epochs 6 --seeds 2`): macro-F1 50.3 ± 0.3 with PK batches, 43.5 ± 1.7 with shuffled ones, the
+images of a class (`--epochs 6 --seeds 2`): macro-F1 50.3 ± 0.3 with PK batches, 43.5 ± 1.7 with shuffled ones, the
 recall of vascular lesions 50.0 and 7.9; lesions that were seen made no difference, 49.7 ± 4.1. Differences smaller than
 the spread of the seeds mean nothing, and two or three seeds are few.
 """
@@ -44,10 +44,10 @@ BATCH, PER_CLASS = 32, 4
 WINDOW = sm.SemiHardMiner(0.2)  # the paper's: in squared distance
 
 
-class Pictures(NamedTuple):
-    """Pictures in memory, with the class and the lesion of each."""
+class Images(NamedTuple):
+    """Images in memory, with the class and the lesion of each."""
 
-    images: Tensor  # (pictures, channels, size, size) uint8
+    images: Tensor  # (images, channels, size, size) uint8
     labels: np.ndarray
     lesions: np.ndarray
     classes: tuple[str, ...]
@@ -61,7 +61,7 @@ class Found(NamedTuple):
     r_precision: dict[str, float]
 
 
-def stand_in() -> Pictures:
+def stand_in() -> Images:
     """Return thinned digits, each photographed three times."""
     dataset = open_dataset("digits")
     random = np.random.default_rng(0)
@@ -72,18 +72,18 @@ def stand_in() -> Pictures:
         one = np.roll(dataset.train.images.read(int(number))[0].numpy(), random.integers(-1, 2, 2), axis=(0, 1))
         images.append(np.clip(one + random.normal(0, 60, one.shape), 0, 255).astype(np.uint8))
     names = tuple(f"digit {digit}" for digit in dataset.classes)
-    return Pictures(torch.from_numpy(np.stack(images))[:, None], dataset.train.labels[numbers], numbers, names)
+    return Images(torch.from_numpy(np.stack(images))[:, None], dataset.train.labels[numbers], numbers, names)
 
 
-def real(data: str, root: Path | None, size: int, most: int) -> Pictures:
-    """Return the training pictures of a dataset that knows its groups; at most so many of a class."""
+def real(data: str, root: Path | None, size: int, most: int) -> Images:
+    """Return the training images of a dataset that knows its groups; at most so many of a class."""
     train = (dataset := open_dataset(data, root)).train
     if train.groups is None:
         raise SystemExit(f"--data is {data}; it has no groups, take ham10000 or odir5k.")
     some = np.sort(np.concatenate([np.flatnonzero(train.labels == one)[:most] for one in np.unique(train.labels)]))
     shape = preprocessing_for(train.images, size, size)
     images = torch.stack([shape(train.images.read(int(number))) for number in some])
-    return Pictures(images, train.labels[some], train.groups[some], dataset.classes)
+    return Images(images, train.labels[some], train.groups[some], dataset.classes)
 
 
 def shuffled(count: int, seed: int) -> Iterator[list[int]]:
@@ -104,20 +104,20 @@ def trained(images: Tensor, labels: np.ndarray, *, pk: bool, epochs: int, seed: 
     """Train on batches of either kind; return the embedder, and the share of batches that a rare class learns from."""
     embedder = build_embedder("small_cnn", channels=images.shape[1], size=images.shape[-1], seed=seed).train()
     embedder.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue] # four times as fast on a CPU
-    optimiser, loss = torch.optim.AdamW(embedder.parameters(), lr=2e-3), sm.ShadowLoss(0.2, miner=WINDOW)
+    optimizer, loss = torch.optim.AdamW(embedder.parameters(), lr=2e-3), sm.ShadowLoss(0.2, miner=WINDOW)
     rarest = np.argmin(np.bincount(labels) + len(labels) * (np.bincount(labels) == 0))
     with_pair, count = 0, 0
     for numbers in batches(labels, pk, epochs, seed):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss(embedder(images[numbers]), torch.from_numpy(labels[numbers])).backward()
-        optimiser.step()
+        optimizer.step()
         with_pair, count = with_pair + int((labels[numbers] == rarest).sum() > 1), count + 1
     return embedder.eval(), with_pair / count
 
 
-def trial(pictures: Pictures, *, pk: bool, grouped: bool, epochs: int, seed: int) -> Found:
-    """Part the pictures, train on two thirds, judge on the rest by a vote of the five nearest training pictures."""
-    images, labels, lesions, classes = pictures
+def trial(images: Images, *, pk: bool, grouped: bool, epochs: int, seed: int) -> Found:
+    """Part the images, train on two thirds, judge on the rest by a vote of the five nearest training images."""
+    images, labels, lesions, classes = images
     groups = lesions if grouped else None
     train, test = part_images(labels, 1 / 3, seed=seed, groups=groups, least=2)
     embedder, with_pair = trained(images[train], labels[train], pk=pk, epochs=epochs, seed=seed)
@@ -154,19 +154,17 @@ def main(arguments: list[str] | None = None) -> dict[str, list[Found]]:
     parser.add_argument("--data", help="ham10000 or odir5k; without, a stand-in made of digits")
     parser.add_argument("--data-root", type=Path, help="where datasets lie")
     parser.add_argument("--size", type=int, default=32, help="pixels, with --data")
-    parser.add_argument("--most", type=int, default=600, help="pictures of a class, with --data")
+    parser.add_argument("--most", type=int, default=600, help="images of a class, with --data")
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args(arguments)
     if options.data is None:
-        pictures = stand_in()
+        images = stand_in()
         print("A stand-in: digits, thinned, in the place of diagnoses. Figures say nothing of medicine.")
     else:
-        pictures = real(options.data, options.data_root, options.size, options.most)
-    counts = np.bincount(pictures.labels, minlength=len(pictures.classes))
-    print(
-        "Pictures:", ", ".join(f"{name} {count}" for name, count in zip(pictures.classes, counts, strict=True) if count)
-    )
+        images = real(options.data, options.data_root, options.size, options.most)
+    counts = np.bincount(images.labels, minlength=len(images.classes))
+    print("Images:", ", ".join(f"{name} {count}" for name, count in zip(images.classes, counts, strict=True) if count))
 
     ways = {
         "PK batches, new lesions": {"pk": True, "grouped": True},
@@ -174,7 +172,7 @@ def main(arguments: list[str] | None = None) -> dict[str, list[Found]]:
         "PK batches, lesions seen": {"pk": True, "grouped": False},
     }
     found = {
-        way: [trial(pictures, **how, epochs=options.epochs, seed=seed) for seed in range(options.seeds)]
+        way: [trial(images, **how, epochs=options.epochs, seed=seed) for seed in range(options.seeds)]
         for way, how in ways.items()
     }
     print(f"\nPer cent, mean ± spread of {options.seeds} seeds")
@@ -182,9 +180,9 @@ def main(arguments: list[str] | None = None) -> dict[str, list[Found]]:
         print(f"   {name}")
         for way, trials in found.items():
             print(f"      {way:32s}{said(trials, name)}")
-    print("\nBy class, new lesions: pictures, recall with PK and with shuffled batches, R-precision with PK batches")
+    print("\nBy class, new lesions: images, recall with PK and with shuffled batches, R-precision with PK batches")
     pk, plain = (found[way] for way in list(ways)[:2])
-    for name, count in sorted(zip(pictures.classes, counts, strict=True), key=lambda pair: -pair[1]):
+    for name, count in sorted(zip(images.classes, counts, strict=True), key=lambda pair: -pair[1]):
         if name in pk[0].recall:
             cells = (
                 [one.recall[name] for one in pk],
@@ -198,5 +196,5 @@ def main(arguments: list[str] | None = None) -> dict[str, list[Found]]:
 if __name__ == "__main__":
     try:
         main()
-    except Mistake as wrong:  # such as a folder that is not there: a sentence, and no traceback
-        sys.exit(str(wrong))
+    except Mistake as error:  # such as a folder that is not there: a sentence, and no traceback
+        sys.exit(str(error))

@@ -5,7 +5,7 @@
 
 It prints Recall@1 on photos that were held out (of how many photos does the nearest other photo show the same
 product?), before and after training, and the products most like one photo; it writes OUT/answers.html, which needs no
-network. The drawn folder has 12 products, 20 photos each: a shape and a colour, each photo with another light, place,
+network. The drawn folder has 12 products, 20 photos each: a shape and a color, each photo with another light, place,
 angle and background.
 
 Every step is a command too, and does the same:
@@ -48,15 +48,15 @@ class Found(NamedTuple):
     before: float  # Recall@1 of the untrained embedder
     after: float
     query: Path
-    answers: list[tuple[str, str, float]]  # of each neighbour the product, the file and the cosine
+    answers: list[tuple[str, str, float]]  # of each neighbor the product, the file and the cosine
     page: Path
 
 
 def photo(corners: int, hue: float, random: np.random.Generator) -> Image.Image:
     """Return a photo of a product: its looks are given, light, place, angle and background are chance."""
-    grey = tuple(int(value) for value in random.integers(60, 200) + random.integers(-25, 25, 3))
-    picture = Image.new("RGB", (SIDE, SIDE), grey)
-    draw = ImageDraw.Draw(picture)
+    gray = tuple(int(value) for value in random.integers(60, 200) + random.integers(-25, 25, 3))
+    image = Image.new("RGB", (SIDE, SIDE), gray)
+    draw = ImageDraw.Draw(image)
     for _ in range(3):  # things that stand around
         x, y, size = (int(value) for value in random.integers(0, SIDE, 3))
         draw.rectangle((x, y, x + size // 3, y + size // 3), fill=tuple(random.integers(0, 256, 3).tolist()))
@@ -66,15 +66,15 @@ def photo(corners: int, hue: float, random: np.random.Generator) -> Image.Image:
     angles = turn + np.arange(corners) * 2 * math.pi / corners
     points = [(middle[0] + reach * math.cos(angle), middle[1] + reach * math.sin(angle)) for angle in angles]
     draw.polygon(points, fill=(red, green, blue))
-    return picture.filter(ImageFilter.GaussianBlur(random.uniform(0.0, 0.6)))
+    return image.filter(ImageFilter.GaussianBlur(random.uniform(0.0, 0.6)))
 
 
 def draw_folder(folder: Path, photos: int) -> None:
     """Draw so many photos of each product, a folder each."""
     random = np.random.default_rng(0)
     for shape, corners in SHAPES.items():
-        for colour, hue in HUES.items():
-            place = folder / f"{colour} {shape}"
+        for color, hue in HUES.items():
+            place = folder / f"{color} {shape}"
             place.mkdir(parents=True, exist_ok=True)
             for number in range(photos):
                 photo(corners, hue, random).save(place / f"{number:02}.png")
@@ -123,5 +123,5 @@ def main(arguments: list[str] | None = None) -> Found:
 if __name__ == "__main__":
     try:
         main()
-    except Mistake as wrong:  # such as a folder that is not there: a sentence, and no traceback
-        sys.exit(str(wrong))
+    except Mistake as error:  # such as a folder that is not there: a sentence, and no traceback
+        sys.exit(str(error))

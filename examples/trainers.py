@@ -4,7 +4,7 @@ Run with `python examples/trainers.py`; it needs `pip install
 '.[pytorch-metric-learning,lightning,transformers]'`. Two minutes on one core. `--csv FILE` writes the rows.
 
 The same small embedder (2,900 weights, rows of 8 numbers) learns the digits inside the package for 60 steps of 60
-pictures, six of each class, and is judged on the test part before and after. Who calls backward differs, and who draws
+images, six of each class, and is judged on the test part before and after. Who calls backward differs, and who draws
 the batches: so trainings differ by chance, as seeds do, and not by more. `micro_batch` cuts each batch of 60 for
 embedding, which changes no gradient.
 """
@@ -46,7 +46,7 @@ PEER = "TripletMarginLoss(0.2), its semi-hard miner"
 
 
 def make_embedder() -> nn.Module:
-    """Return an untrained embedder: (pictures, 1, 8, 8) -> (pictures, 8)."""
+    """Return an untrained embedder: (images, 1, 8, 8) -> (images, 8)."""
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 40), nn.ReLU(), nn.Linear(40, 8))
 
 
@@ -82,7 +82,7 @@ def in_pml(embedder: nn.Module, steps: int, seed: int, loss: nn.Module, miner: A
 
 
 def in_lightning(embedder: nn.Module, steps: int, seed: int, loss: nn.Module) -> None:
-    """Train by Lightning's Trainer, embedding 16 pictures at a time."""
+    """Train by Lightning's Trainer, embedding 16 images at a time."""
     module = MetricModule(embedder, loss, partial(torch.optim.Adam, lr=RATE), micro_batch=MICRO_BATCH)
     batches = DataLoader(
         TensorDataset(PIXELS, LABELS), batch_sampler=PKSampler(DIGITS.train.labels, BATCH, PER_CLASS, seed=seed)
@@ -92,7 +92,7 @@ def in_lightning(embedder: nn.Module, steps: int, seed: int, loss: nn.Module) ->
 
 
 def in_transformers(embedder: nn.Module, steps: int, seed: int, loss: nn.Module) -> None:
-    """Train by Hugging Face's Trainer, embedding 16 pictures at a time."""
+    """Train by Hugging Face's Trainer, embedding 16 images at a time."""
     data = [{"pixel_values": one, "labels": int(label)} for one, label in zip(PIXELS, LABELS, strict=True)]
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
@@ -165,7 +165,7 @@ def main(arguments: list[str] | None = None) -> list[dict[str, Any]]:
     for name in ("lightning.pytorch", "PML"):
         logging.getLogger(name).setLevel(logging.ERROR)
     rows: list[dict[str, Any]] = []
-    print(f"{'per cent on test pictures: before, after':72s}    Recall@1         MAP@R")
+    print(f"{'per cent on test images: before, after':72s}    Recall@1         MAP@R")
     for (trainer, loss), way in WAYS.items():
         for seed in range(choice.seeds):
             found = trained(way, choice.steps, seed)

@@ -1,11 +1,11 @@
 """Two towers: handwritten numbers and their English names in one space, searched both ways.
 
 Run with `python examples/two_towers.py`; half a minute on one core. `--loss triplet` or `--loss multi_similarity`
-trains another loss, `--seed 1` other weights and pictures, `--steps 20 --queries 2` is for the impatient. `--csv FILE`
+trains another loss, `--seed 1` other weights and images, `--steps 20 --queries 2` is for the impatient. `--csv FILE`
 adds the rows to a file.
 
-A picture is two handwritten digits side by side (8 x 16 pixels, of the digits inside the package), a name is what one
-says: 47 is "forty-seven", read letter by letter. One tower embeds pictures, another one names. Nobody tells the towers
+An image is two handwritten digits side by side (8 x 16 pixels, of the digits inside the package), a name is what one
+says: 47 is "forty-seven", read letter by letter. One tower embeds images, another one names. Nobody tells the towers
 what a digit is or where a word ends: they see 80 numbers with their names. 20 numbers are never trained on; to find
 "forty-seven" the towers must put it together from "forty-two" and "thirty-seven". They are drawn from 21 to 99 without
 the tens: nothing among the others says how "eleven" is spelt. Training sees digits of the training part, and what is
@@ -29,7 +29,7 @@ eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
 twenty thirty forty fifty sixty seventy eighty ninety
 """
 NUMBERS, HELD_OUT, LONGEST, DIM = 100, 20, 13, 64  # "seventy-three" has 13 letters
-PER_NUMBER, MICRO_BATCH = 4, 80  # pictures of a number in a batch; pictures that are embedded at once
+PER_NUMBER, MICRO_BATCH = 4, 80  # images of a number in a batch; images that are embedded at once
 LOSSES = {
     "shadow": lambda: sm.ShadowLoss(0.2, miner=sm.SemiHardMiner(0.2)),
     "triplet": lambda: sm.TripletLoss(0.4),
@@ -49,8 +49,8 @@ def letters(numbers: Tensor) -> Tensor:
     return torch.tensor([list(name(number).encode().ljust(LONGEST, b"\0")) for number in numbers.tolist()])
 
 
-class Pictures:
-    """Draws pictures of numbers from handwritten digits."""
+class Images:
+    """Draws images of numbers from handwritten digits."""
 
     def __init__(self, part: str, generator: torch.Generator):
         split = getattr(open_dataset("digits"), part)
@@ -60,17 +60,17 @@ class Pictures:
         self.first = self.count.cumsum(0) - self.count
 
     def draw(self, numbers: Tensor) -> Tensor:
-        """Return a picture of each number, (numbers, 1, 8, 16): some picture of its tens beside one of its ones."""
+        """Return an image of each number, (numbers, 1, 8, 16): some image of its tens beside one of its ones."""
         return torch.cat([self.digits(numbers // 10), self.digits(numbers % 10)], dim=3)
 
     def digits(self, digits: Tensor) -> Tensor:
-        """Return some picture of each digit, (digits, 1, 8, 8)."""
+        """Return some image of each digit, (digits, 1, 8, 8)."""
         share = torch.rand(len(digits), generator=self.generator)
         return self.pixels[self.first[digits] + (share * self.count[digits]).long()]
 
 
-class PictureTower(nn.Module):
-    """Three convolutions and a linear layer: (pictures, 1, 8, 16) -> (pictures, DIM)."""
+class ImageTower(nn.Module):
+    """Three convolutions and a linear layer: (images, 1, 8, 16) -> (images, DIM)."""
 
     def __init__(self):
         super().__init__()
@@ -85,9 +85,9 @@ class PictureTower(nn.Module):
             nn.Linear(64 * 4 * 8, DIM),
         )
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        """Return a row for each picture."""
-        return self.layers(pictures)
+    def forward(self, images: Tensor) -> Tensor:
+        """Return a row for each image."""
+        return self.layers(images)
 
 
 class NameTower(nn.Module):
@@ -105,16 +105,16 @@ class NameTower(nn.Module):
         return self.head((read * (names > 0)[:, :, None]).amax(1))
 
 
-def train(towers: tuple[nn.Module, nn.Module], pictures: Pictures, seen: Tensor, loss: nn.Module, steps: int) -> None:
-    """Train both towers: all names that may be seen against a few pictures of each."""
-    picture_tower, name_tower = towers
+def train(towers: tuple[nn.Module, nn.Module], images: Images, seen: Tensor, loss: nn.Module, steps: int) -> None:
+    """Train both towers: all names that may be seen against a few images of each."""
+    image_tower, name_tower = towers
     two = sm.TwoTowerLoss(loss)
-    optimizer = torch.optim.Adam([*picture_tower.parameters(), *name_tower.parameters()], lr=2e-3)
+    optimizer = torch.optim.Adam([*image_tower.parameters(), *name_tower.parameters()], lr=2e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=steps)
     names, labels = letters(seen), seen.repeat(PER_NUMBER)
     for _ in range(steps):
-        drawn = pictures.draw(labels)
-        rows = sm.cached_rows(picture_tower, drawn, MICRO_BATCH)  # as picture_tower(drawn), 80 pictures at a time
+        drawn = images.draw(labels)
+        rows = sm.cached_rows(image_tower, drawn, MICRO_BATCH)  # as image_tower(drawn), 80 images at a time
         optimizer.zero_grad()
         two(rows, sm.cached_rows(name_tower, names, MICRO_BATCH), labels, seen).backward()
         optimizer.step()
@@ -122,15 +122,15 @@ def train(towers: tuple[nn.Module, nn.Module], pictures: Pictures, seen: Tensor,
 
 
 @torch.no_grad()
-def recalls(towers: tuple[nn.Module, nn.Module], pictures: Tensor, shown: Tensor, seen: Tensor) -> dict[str, float]:
-    """Return Recall@1 and @5 of seen and unseen numbers, each searched among all 100: names by picture, and back."""
-    picture_rows, name_rows = towers[0](pictures), towers[1](letters(torch.arange(NUMBERS)))
+def recalls(towers: tuple[nn.Module, nn.Module], images: Tensor, shown: Tensor, seen: Tensor) -> dict[str, float]:
+    """Return Recall@1 and @5 of seen and unseen numbers, each searched among all 100: names by image, and back."""
+    image_rows, name_rows = towers[0](images), towers[1](letters(torch.arange(NUMBERS)))
     found = {}
     for kind in ("seen", "unseen"):
         known = torch.isin(torch.arange(NUMBERS), seen) == (kind == "seen")
         for way, query, labels, gallery, gallery_labels in (
-            ("picture → name", picture_rows, shown, name_rows, torch.arange(NUMBERS)),
-            ("name → picture", name_rows, torch.arange(NUMBERS), picture_rows, shown),
+            ("image → name", image_rows, shown, name_rows, torch.arange(NUMBERS)),
+            ("name → image", name_rows, torch.arange(NUMBERS), image_rows, shown),
         ):
             scores = sm.evaluate(
                 query[known[labels]],
@@ -161,7 +161,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--loss", choices=LOSSES, default="shadow")
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--queries", type=int, default=10, help="test pictures of each number")
+    parser.add_argument("--queries", type=int, default=10, help="test images of each number")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--csv", type=Path, help="a file that the rows are added to")
     given = parser.parse_args()
@@ -170,18 +170,18 @@ def main() -> None:
     composed = torch.tensor([number for number in range(21, NUMBERS) if number % 10])
     unseen = composed[torch.randperm(len(composed), generator=generator)[:HELD_OUT]]
     seen = torch.tensor(sorted(set(range(NUMBERS)) - set(unseen.tolist())))
-    training, test = Pictures("train", generator), Pictures("test", generator)
-    towers, loss = (PictureTower(), NameTower()), LOSSES[given.loss]()
+    training, test = Images("train", generator), Images("test", generator)
+    towers, loss = (ImageTower(), NameTower()), LOSSES[given.loss]()
     shown = torch.arange(NUMBERS).repeat(given.queries)
-    pictures = test.draw(shown)
+    images = test.draw(shown)
 
     print(f"{len(seen)} numbers to train on; never seen: {', '.join(name(int(number)) for number in unseen[:4])}, ...")
     apart = gradient_difference(towers, training.draw(seen.repeat(PER_NUMBER)), seen, loss)
     print(f"The cached gradient differs from the plain one by {apart:.0e} of its largest number.")
-    before, start = recalls(towers, pictures, shown, seen), time.perf_counter()
+    before, start = recalls(towers, images, shown, seen), time.perf_counter()
     train(towers, training, seen, loss, given.steps)
     print(f"{given.steps} steps of {given.loss}: {time.perf_counter() - start:.0f} s.")
-    after = recalls(towers, pictures, shown, seen)
+    after = recalls(towers, images, shown, seen)
     print(f"{'':36s}chance  before   after")
     for what in before:
         print(f"{what:36s}{int(what[-1]) / NUMBERS:6.0%}  {before[what]:6.1%}  {after[what]:6.1%}")

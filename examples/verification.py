@@ -8,15 +8,15 @@ Classes are parted in three: half train, a quarter chooses the threshold, a quar
 1. for each wanted rate of false accepts: the threshold chosen on the validation classes, and what it does to pairs of
    the test classes; beside it what the threshold does that pairs of the *training* classes suggest, which know too much
 2. whether the confidence is honest: of test pairs that it calls 90 % sure, how many are of one class?
-3. one pair of pictures, as `shadowmetric verify RUN ONE OTHER` decides it
+3. one pair of images, as `shadowmetric verify RUN ONE OTHER` decides it
 
-Without --data the pictures are a stand-in: smooth random marks of 16 pixels, each photographed 12 times with another
+Without --data the images are a stand-in: smooth random marks of 16 pixels, each photographed 12 times with another
 light, place and noise. On two cores it takes about half a minute. Ours: a threshold for 1 % of false accepts lets
 through 1.21 % of the pairs of new classes and finds 44.9 % of those of one class; the one that the training classes
 suggest lets through 1.56 %. For 0.1 %: 0.09, 19.7 and 0.18 %.
 
 A false accept is a pair of two classes that is taken for one. With 30 test classes the measured rate is uncertain
-itself: pairs share pictures, and one odd class moves it. New cameras move it more.
+itself: pairs share images, and one odd class moves it. New cameras move it more.
 """
 
 import argparse
@@ -60,23 +60,23 @@ class Found(NamedTuple):
 
     rows: list[Row]
     sure: float  # share of one class among test pairs that are called 90 % sure, both kinds weighing the same
-    same: bool  # what verify said of two pictures of one test class
+    same: bool  # what verify said of two images of one test class
 
 
 def marks(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return pictures (pictures, side, side) uint8 of so many marks, and which mark each shows."""
+    """Return images (images, side, side) uint8 of so many marks, and which mark each shows."""
     generator = torch.Generator().manual_seed(0)
     fields = torch.randn(count, 1, 5, 5, generator=generator)
     smooth = nn.functional.interpolate(fields, SIDE + 4, mode="bicubic", align_corners=True)[:, 0]
-    pictures = []
+    images = []
     for mark in smooth:
         for _ in range(PHOTOS):
             left, top = torch.randint(0, 5, (2,), generator=generator).tolist()
             light, noise = torch.rand(2, generator=generator).tolist()
             one = mark[top : top + SIDE, left : left + SIDE] * (30 + 30 * light) + 128 + 80 * (noise - 0.5)
             one = one + 12 * torch.randn(SIDE, SIDE, generator=generator)
-            pictures.append(one.clamp(0, 255).to(torch.uint8).numpy())
-    return np.stack(pictures), np.repeat(np.arange(count), PHOTOS)
+            images.append(one.clamp(0, 255).to(torch.uint8).numpy())
+    return np.stack(images), np.repeat(np.arange(count), PHOTOS)
 
 
 def read(data: str, root: Path | None, size: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -108,14 +108,14 @@ def main(arguments: list[str] | None = None) -> Found:
     parser.add_argument("--marks", type=int, default=120, help="that are made up")
     options = parser.parse_args(arguments)
     made_up = options.data is None
-    pictures, labels = marks(options.marks) if made_up else read(options.data, options.data_root, options.size)
+    images, labels = marks(options.marks) if made_up else read(options.data, options.data_root, options.size)
     learn, rest = part_classes(labels, 0.5)
     choose, check = (rest[some] for some in part_classes(labels[rest], 0.5))
 
     options.out.mkdir(parents=True, exist_ok=True)
-    file = options.out / "pictures.npz"  # training classes, and those that choose the threshold: the run's test part
-    parts = {"train_images": pictures[learn], "train_labels": labels[learn]}
-    np.savez(file, **parts, test_images=pictures[choose], test_labels=labels[choose])
+    file = options.out / "images.npz"  # training classes, and those that choose the threshold: the run's test part
+    parts = {"train_images": images[learn], "train_labels": labels[learn]}
+    np.savez(file, **parts, test_images=images[choose], test_labels=labels[choose])
     scores = train(TrainSettings(data=f"npz:{file}", epochs=options.epochs), options.out / "run")
     counts = [len(np.unique(labels[some])) for some in (learn, choose, check)]
     print("A stand-in: made-up marks." if made_up else options.data)
@@ -123,7 +123,7 @@ def main(arguments: list[str] | None = None) -> Found:
     print(f"Recall@1 on those that choose: {100 * scores['recall_at_1']:.1f} %.")
 
     model = open_model(options.out / "run")
-    squares = pictures[:, None] if pictures.ndim == 3 else pictures.transpose(0, 3, 1, 2)
+    squares = images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
     rows = np.concatenate([model.embed(squares[start : start + 64]) for start in range(0, len(squares), 64)])
     calibration = calibrate(Run(options.out / "run"), model)
     suggested = verification(torch.from_numpy(rows[learn]), torch.from_numpy(labels[learn]), false_accept_rates=RATES)
@@ -154,9 +154,9 @@ def main(arguments: list[str] | None = None) -> Found:
     two = check[labels[check] == labels[check[0]]][:2]
     files = [options.out / name for name in ("one.png", "other.png")]
     for number, file in zip(two, files, strict=True):
-        Image.fromarray(pictures[number]).save(file)
+        Image.fromarray(images[number]).save(file)
     said = serving.verify(options.out / "run", *files, rate=0.01)
-    print(f"Two pictures of one new class: {'the same' if said.same else 'different'},", end=" ")
+    print(f"Two images of one new class: {'the same' if said.same else 'different'},", end=" ")
     print(f"cosine {said.cosine:.3f}, threshold {said.threshold:.3f}, confidence {100 * said.confidence:.0f} %.")
     return Found(table, sure, said.same)
 
@@ -164,5 +164,5 @@ def main(arguments: list[str] | None = None) -> Found:
 if __name__ == "__main__":
     try:
         main()
-    except Mistake as wrong:  # such as a folder that is not there: a sentence, and no traceback
-        sys.exit(str(wrong))
+    except Mistake as error:  # such as a folder that is not there: a sentence, and no traceback
+        sys.exit(str(error))

@@ -52,18 +52,18 @@ class Bed:
     def settings(self, scale: str) -> TrainSettings:
         """Return the settings of a scale, but for where the data are."""
         paper = {"data": self.data, "recipe": "paper", "epochs": self.epochs, "patience": 0, **WHOLE_PAPER}
-        chosen = {"paper": {}, "small": self.small, "smoke": SMOKE | {"size": None, "resize": None}}[scale]
-        return TrainSettings(**(paper | chosen | self.change))
+        overrides = {"paper": {}, "small": self.small, "smoke": SMOKE | {"size": None, "resize": None}}[scale]
+        return TrainSettings(**(paper | overrides | self.change))
 
     def plan(self, where: Where) -> Plan:
         """Return what is trained, as a comparison."""
         settings = self.settings(where.scale)
-        given: dict[str, Any] = {"data_root": where.data_root, "allow_partial": where.scale == "small"}
+        overrides: dict[str, Any] = {"data_root": where.data_root, "allow_partial": where.scale == "small"}
         if with_recipe(settings).weights == "pretrained" and where.weights is not None:
-            given["weights"] = where.weights
+            overrides["weights"] = where.weights
         smoke = where.scale == "smoke"
         return Plan(
-            replace(settings, **given),
+            replace(settings, **overrides),
             where.out / self.name,
             self.losses[:2] if smoke else self.losses,
             controls=self.controls,
@@ -76,16 +76,16 @@ class Bed:
     def reductions(self, scale: str) -> str:
         """Say in a sentence how a scale differs from the paper's; nothing if it does not."""
         paper, here = (as_plain(with_recipe(self.settings(one))) for one in ("paper", scale))
-        found = [
-            f"{name.replace('_', ' ')} {said(name, here[name])} instead of {said(name, paper[name])}"
+        differences = [
+            f"{name.replace('_', ' ')} {format_setting(name, here[name])} instead of {format_setting(name, paper[name])}"
             for name in SAID
             if here[name] != paper[name]
         ]
-        return f"Reduced: {'; '.join(found)}." if found else ""
+        return f"Reduced: {'; '.join(differences)}." if differences else ""
 
 
-def said(name: str, value: Any) -> str:
+def format_setting(name: str, value: Any) -> str:
     """Return a setting in words."""
     if value is None:
-        return "of the pictures" if name == "size" else "all"
+        return "of the images" if name == "size" else "all"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from paper.quoted import quoted
+from paper.quoted import find_quoted
 from paper.record import Record
 from shadowmetric.app.compare.seed_intervals import Difference, interval
 from shadowmetric.app.report.tables import Table
@@ -62,36 +62,36 @@ OLD_BASE = (
 def difference(record: Record, figure: str, first: str = "shadow", second: str = "triplet") -> Difference | None:
     """Return first less second over the seeds that both have."""
     mine, theirs = record.values(first, figure), record.values(second, figure)
-    found = [mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())]
-    return interval(found) if found else None
+    differences = [mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())]
+    return interval(differences) if differences else None
 
 
-def said(value: float, figure: str) -> str:
+def format_figure(value: float, figure: str) -> str:
     """Return a figure as people read it."""
     return f"{100 * value:.2f}" if figure in PER_CENT else f"{value:.{DIGITS.get(figure, 3)}f}"
 
 
-def measured(record: Record, loss: str, figure: str) -> str:
+def format_mean(record: Record, loss: str, figure: str) -> str:
     """Return the mean ± spread over seeds."""
     values = list(record.values(loss, figure).values())
     if not values:
         return NONE
-    spread = said(float(np.std(values, ddof=1)), figure) if len(values) > 1 else "0"
-    return said(float(np.mean(values)), figure) + (f" ± {spread}" if float(spread) else "")
+    spread = format_figure(float(np.std(values, ddof=1)), figure) if len(values) > 1 else "0"
+    return format_figure(float(np.mean(values)), figure) + (f" ± {spread}" if float(spread) else "")
 
 
-def said_difference(found: Difference | None, figure: str) -> str:
+def format_difference(estimate: Difference | None, figure: str) -> str:
     """Return a difference with its interval."""
-    if found is None:
+    if estimate is None:
         return NONE
     scale, digits = (100, 2) if figure in PER_CENT else (1, DIGITS.get(figure, 3))
 
     def signed(value: float) -> str:
         return f"{round(scale * value, digits) + 0.0:+.{digits}f}".replace("-", "−")  # and no −0.00
 
-    if found.low is None or found.high is None:
-        return signed(found.mean)
-    return f"{signed(found.mean)} ({signed(found.low)} to {signed(found.high)})"
+    if estimate.low is None or estimate.high is None:
+        return signed(estimate.mean)
+    return f"{signed(estimate.mean)} ({signed(estimate.low)} to {signed(estimate.high)})"
 
 
 def caption(record: Record) -> str:
@@ -100,8 +100,10 @@ def caption(record: Record) -> str:
     seeds = max((len(record.values(loss, "recall_at_1")) for loss in record.losses("loss")), default=0)
     where = f"*measured* at scale {facts['scale']}, {seeds} seed{'s' if seeds != 1 else ''}, mean ± spread"
     origin = facts.get("origin", {})
-    made = f"`{facts['command']}`, commit {origin.get('commit', 'unknown')}, {origin.get('machine', 'unknown machine')}"
-    parts = f"{where}: {made}.", facts.get("reduced", ""), *facts.get("notes", []), base_note(record)
+    provenance = (
+        f"`{facts['command']}`, commit {origin.get('commit', 'unknown')}, {origin.get('machine', 'unknown machine')}"
+    )
+    parts = f"{where}: {provenance}.", facts.get("reduced", ""), *facts.get("notes", []), base_note(record)
     return " ".join(part for part in parts if part)
 
 
@@ -124,23 +126,23 @@ def beside_paper(
     dataset: what the paper's rows are called, if not by the data. called: other names of figures there.
     """
     data = dataset or record.facts["data"]
-    stated = {(one.loss, one.figure): one.words for one in quoted(table, data)}
-    shown = [figure for figure in figures if any(record.values(loss, figure) for loss in record.losses())]
-    if not shown:
+    stated = {(one.loss, one.figure): one.words for one in find_quoted(table, data)}
+    columns = [figure for figure in figures if any(record.values(loss, figure) for loss in record.losses())]
+    if not columns:
         return Table(record.facts["bed"], caption(record), ("loss",), (), ())
     rows, kinds = [], []
     for loss in record.losses():
         cells = []
-        for figure in shown:
+        for figure in columns:
             paper = stated.get((loss, (called or {}).get(figure, figure)))
-            cells += [NONE if paper is None else paper, measured(record, loss, figure)]
-        rows.append((WORDS.get(loss, loss), *cells, beside_shadow(record, loss, shown[0])))
+            cells += [NONE if paper is None else paper, format_mean(record, loss, figure)]
+        rows.append((WORDS.get(loss, loss), *cells, beside_shadow(record, loss, columns[0])))
         kinds.append(record.kind(loss))
     pairs = [
-        heading for figure in shown for heading in (f"{HEADINGS[figure]}, quoted", f"{HEADINGS[figure]}, measured")
+        heading for figure in columns for heading in (f"{HEADINGS[figure]}, quoted", f"{HEADINGS[figure]}, measured")
     ]
-    unit = ", points" if shown[0] in PER_CENT else ""
-    headings = ("loss", *pairs, f"Shadow's {HEADINGS[shown[0]].split(',')[0]} less this{unit}")
+    unit = ", points" if columns[0] in PER_CENT else ""
+    headings = ("loss", *pairs, f"Shadow's {HEADINGS[columns[0]].split(',')[0]} less this{unit}")
     title = str(TITLES.get(record.facts["data"], record.facts["data"])) + (f", {dataset}" if dataset else "")
     return without_empty(Table(title, caption(record), headings, tuple(rows), tuple(kinds)))
 
@@ -154,7 +156,7 @@ def tables_of(table: str, figures: Mapping[str, Sequence[str]]) -> Callable[[dic
 
 def beside_shadow(record: Record, loss: str, figure: str) -> str:
     """Return Shadow's figure less another's."""
-    return NONE if loss == "shadow" else said_difference(difference(record, figure, "shadow", loss), figure)
+    return NONE if loss == "shadow" else format_difference(difference(record, figure, "shadow", loss), figure)
 
 
 def without_empty(table: Table) -> Table:
@@ -169,11 +171,11 @@ def ways_table(records: dict[str, Record]) -> Table:
     rows = []
     for words, record in records.items():
         differences = (
-            said_difference(difference(record, "recall_at_1", "shadow", other), "recall_at_1")
+            format_difference(difference(record, "recall_at_1", "shadow", other), "recall_at_1")
             for other in ("triplet", "triplet_control", "double_shadow", "untrained", "raw_pixels")
         )
         seeds = str(len(record.values("shadow", "recall_at_1")))
-        rows.append((words, seeds, measured(record, "shadow", "recall_at_1"), *differences))
+        rows.append((words, seeds, format_mean(record, "shadow", "recall_at_1"), *differences))
     headings = ("setting", "seeds", "Shadow's Recall@1, %", "less Triplet's", "less Triplet's at margin 2m")
     headings = (*headings, "less twice Shadow's", "less untrained", "less raw pixels")
     words = (
@@ -186,25 +188,25 @@ def ways_table(records: dict[str, Record]) -> Table:
 
 def collapse_table(pairs: dict[str, tuple[Record | None, ...]]) -> Table:
     """Return variance and accuracy without and with the price on length."""
-    stated = {(one.loss, one.figure): one.words for one in quoted("collapse")}
+    stated = {(one.loss, one.figure): one.words for one in find_quoted("collapse")}
     rows, words = [], ""
-    for rows_are, (without, penalised) in pairs.items():
+    for rows_are, (without, penalized) in pairs.items():
         for loss in ("shadow", "triplet", "triplet_control"):
-            if without is None or penalised is None or not without.values(loss, "mean_variance"):
+            if without is None or penalized is None or not without.values(loss, "mean_variance"):
                 continue
-            words = words or caption(penalised)
-            change = differing(penalised, without, loss, "accuracy")
+            words = words or caption(penalized)
+            change = differing(penalized, without, loss, "accuracy")
             unit = rows_are == "unit rows"
-            paper = (stated.get((loss, "variance"), NONE), stated.get((loss, "variance_penalised"), NONE))
+            paper = (stated.get((loss, "variance"), NONE), stated.get((loss, "variance_penalized"), NONE))
             rows.append(
                 (
                     f"{WORDS[loss]}, {rows_are}",
                     paper[0] if unit else NONE,
-                    measured(without, loss, "mean_variance"),
+                    format_mean(without, loss, "mean_variance"),
                     paper[1] if unit else NONE,
-                    measured(penalised, loss, "mean_variance"),
+                    format_mean(penalized, loss, "mean_variance"),
                     stated.get((loss, "accuracy_change"), NONE) if unit else NONE,
-                    said_difference(change, "accuracy"),
+                    format_difference(change, "accuracy"),
                 )
             )
     headings = ("loss and rows", "variance, quoted", "variance, measured", "with penalty, quoted")
@@ -215,26 +217,26 @@ def collapse_table(pairs: dict[str, tuple[Record | None, ...]]) -> Table:
 def differing(after: Record, before: Record, loss: str, figure: str) -> Difference | None:
     """Return how a figure of a loss changes between two records."""
     mine, theirs = after.values(loss, figure), before.values(loss, figure)
-    found = [mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())]
-    return interval(found) if found else None
+    differences = [mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())]
+    return interval(differences) if differences else None
 
 
 def gradient_ratio(record: Record) -> float | None:
     """Return the mean over seeds of Shadow's anchor gradient over Triplet's, if known."""
     mine, theirs = (record.values(loss, "anchor_gradient") for loss in ("shadow", "triplet"))
-    found = [mine[seed] / theirs[seed] for seed in mine.keys() & theirs.keys() if theirs[seed]]
-    return float(np.mean(found)) if found else None
+    ratios = [mine[seed] / theirs[seed] for seed in mine.keys() & theirs.keys() if theirs[seed]]
+    return float(np.mean(ratios)) if ratios else None
 
 
 def gradients_table(records: dict[str, Record]) -> Table:
     """Return the mean anchor gradient of both losses, and their ratio."""
-    stated = {one.loss: one.value for one in quoted("gradients")}
+    stated = {one.loss: one.value for one in find_quoted("gradients")}
     paper = f"{stated['shadow']:.2f}", f"{stated['triplet']:.2f}", f"{stated['shadow'] / stated['triplet']:.2f}"
     rows: list[tuple[str, ...]] = [("CARS196, the paper's, quoted", *paper)]
     for words, record in records.items():
-        found = gradient_ratio(record)
-        ratio = NONE if found is None else f"{found:.2f}"
-        cells = (measured(record, loss, "anchor_gradient") for loss in ("shadow", "triplet"))
+        mean_ratio = gradient_ratio(record)
+        ratio = NONE if mean_ratio is None else f"{mean_ratio:.2f}"
+        cells = (format_mean(record, loss, "anchor_gradient") for loss in ("shadow", "triplet"))
         rows.append((f"{words}, measured", *cells, ratio))
     headings = ("data and rows", "Shadow", "Triplet", "ratio")
     words = caption(next(iter(records.values()))) if records else ""

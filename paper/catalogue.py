@@ -6,7 +6,7 @@ from paper.studies import (
     differences,
     fine_grained,
     geometry,
-    geometry_picture,
+    geometry_image,
     gradients,
     large_scale,
     medical,
@@ -27,7 +27,7 @@ GEOMETRY = Study(
     title="Geometry",
     tables=lambda records: geometry.tables(records["geometry"].found) if "geometry" in records else [],
     measure=lambda where, tell: geometry.measure(where.scale, tell),
-    picture=geometry_picture.picture,
+    image=geometry_image.image,
 )
 STUDIES: dict[str, Study] = {
     study.name: study

@@ -31,7 +31,7 @@ Examples:
 The same command goes on where it was stopped, and may run on several machines that see one --out.
 """
 Names = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="", show_default=False)]
-Given = Annotated[Path | None, Parameter(show_default=False)]
+CheckedBatch = Annotated[Path | None, Parameter(show_default=False)]
 
 
 @Parameter(name="*")
@@ -43,13 +43,13 @@ class ReproduceSettings:
     """paper: the published protocol, for a GPU and the full data. small: two cores. smoke: seconds, on digits."""
     only: Names = ()
     """Datasets or settings of the study, instead of all."""
-    data_root: Given = None
+    data_root: CheckedBatch = None
     """Where datasets lie. Default: $SHADOWMETRIC_DATA, else ./data."""
     weights: Annotated[str | None, Parameter(show_default=False)] = None
     """A file of weights instead of published ones, which would be downloaded."""
-    out: Given = None
+    out: CheckedBatch = None
     """Folder of all trainings; studies share those that are the same. Default: runs/reproduce-SCALE."""
-    records: Given = None
+    records: CheckedBatch = None
     """Folder of the results that tables are made from. Default: records below --out."""
     jobs: Annotated[int | None, Parameter(show_default=False)] = None
     """Trainings at a time. Default: one a core, or one if there is a GPU."""
@@ -126,8 +126,8 @@ def reproduce(name: str, /, *, what: ReproduceSettings | None = None) -> None:
 
 def report(
     *folders: Path,
-    out: Given = None,
-    pictures: bool = True,
+    out: CheckedBatch = None,
+    images: bool = True,
 ) -> None:
     """Draw what was done again on one page: tables beside the paper's, memory, and the runs with their curves.
 
@@ -137,21 +137,21 @@ def report(
         Folders of reproductions, or of their records; runs and comparisons may stand beside them.
     out
         The page. Default: report.html in the first folder.
-    pictures
-        Show neighbours, t-SNE and confusion, which embeds the test split of one run of each loss.
+    images
+        Show neighbors, t-SNE and confusion, which embeds the test split of one run of each loss.
     """
-    from shadowmetric.app.cli.report import page_place, written
+    from shadowmetric.app.cli.report import describe_page, page_place
     from shadowmetric.app.cli.screen import say, screen
     from shadowmetric.progress import Bar
 
     if not folders:
         raise Mistake("no folder is named; write `python -m paper report FOLDER`, where FOLDER is that of --out.")
-    place = page_place(folders, out, pictures=pictures)
+    place = page_place(folders, out, images=images)
     from paper.report import report_studies
 
     with Bar() as bar:
-        size = report_studies(folders, place, pictures=pictures, tell=bar)
-    say(screen(), written(place, size))
+        size = report_studies(folders, place, images=images, tell=bar)
+    say(screen(), describe_page(place, size))
 
 
 def command(name: str, what: ReproduceSettings, *, places: bool = False) -> str:

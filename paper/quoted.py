@@ -25,12 +25,12 @@ class Quoted:
     @property
     def words(self) -> str:
         """Return the figure as it is printed there."""
-        digits = {"silhouette": 4, "variance": 4, "variance_penalised": 4, "convergence_epoch": 0}.get(self.figure, 2)
+        digits = {"silhouette": 4, "variance": 4, "variance_penalized": 4, "convergence_epoch": 0}.get(self.figure, 2)
         around = "" if self.spread is None else f" ± {self.spread:.2f}"
         return f"{self.value:.{digits}f}{around}"
 
 
-def quoted(
+def find_quoted(
     table: str | None = None, dataset: str | None = None, loss: str | None = None, figure: str | None = None
 ) -> list[Quoted]:
     """Return the figures of a table, dataset, loss and name; None for any."""
@@ -40,8 +40,8 @@ def quoted(
 
 def quoted_value(table: str, dataset: str, loss: str, figure: str) -> float | None:
     """Return one figure; None if the paper does not state it."""
-    found = quoted(table, dataset, loss, figure)
-    return found[0].value if found else None
+    matches = find_quoted(table, dataset, loss, figure)
+    return matches[0].value if matches else None
 
 
 @cache

@@ -19,7 +19,7 @@ from shadowmetric.app.training.runs.recipes import Recipe
 from shadowmetric.app.training.runs.settings import TrainSettings
 from shadowmetric.runtime.files import write_whole
 
-EPOCHS = 5  # in which the images are passed, so that there are that many judgements
+EPOCHS = 5  # in which the images are passed, so that there are that many judgments
 SCRATCH_MIDDLE = Recipe(
     epochs=EPOCHS,
     batch=64,
@@ -94,13 +94,13 @@ def trials(shared: TrainSettings, out: Path, images: int) -> list[Trial]:
     """Return every change, with as many batches as make the images."""
     pretrained = shared.weights is not None
     middle = asdict(PRETRAINED_MIDDLE if pretrained else SCRATCH_MIDDLE)
-    found = []
+    sweep = []
     for change in PRETRAINED if pretrained else SCRATCH:
         recipe = middle | change
         settings = replace(shared, batches=max(1, images // EPOCHS // recipe["batch"]), **recipe)
         name = "-".join(f"{key}_{value}" for key, value in change.items()) or "as-it-is"
-        found.append(Trial(change, Cell(out / name, settings)))
-    return found
+        sweep.append(Trial(change, Cell(out / name, settings)))
+    return sweep
 
 
 def main(
@@ -120,20 +120,20 @@ def main(
         data=data, data_root=data_root, backbone=backbone, weights=weights, size=size, resize=size, split=split
     )
     folder = out or Path("runs") / f"sweep-{data}"
-    found = trials(shared, folder, images)
-    cells = [trial.cell for trial in found]
+    sweep = trials(shared, folder, images)
+    cells = [trial.cell for trial in sweep]
     failures = run_cells(cells, jobs or cores(), lambda share, names: print(f"{share:.2f} {names}"))
     for name, reason in failures.items():
         print(f"{name} failed: {reason}")
-    found.sort(key=lambda trial: -trial.best())
-    for trial in found:
+    sweep.sort(key=lambda trial: -trial.best())
+    for trial in sweep:
         print(f"| {trial.name} | {100 * trial.best():.2f} |")
 
     def write(place: Path) -> None:
         with place.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["change", "validation_recall_at_1", "best_epoch"])
-            for trial in found:
+            for trial in sweep:
                 recalls = [line["recall_at_1"] for line in trial.cell.run.journal()] or [0.0]
                 writer.writerow([trial.name, max(recalls), 1 + recalls.index(max(recalls))])
 

@@ -66,8 +66,8 @@ def write_record(folder: Path, bed: Bed, plan: Plan, scale: str, command: str) -
     if not runs:
         return
     scores = [plan.run(run["name"], run["seed"]).scores() or {} for run in runs]
-    found = [one["origin"] for one in scores if "origin" in one] or [origin()]
-    origins = [one for place, one in enumerate(found) if one not in found[:place]]
+    run_origins = [one["origin"] for one in scores if "origin" in one] or [origin()]
+    origins = [one for place, one in enumerate(run_origins) if one not in run_origins[:place]]
     settings = {name: value for name, value in as_plain(with_recipe(plan.settings)).items() if name not in HERE}
     path = folder / f"{bed.name}.json"
     before = record_at(path)
@@ -103,7 +103,7 @@ def run_line(name: str, kind: str, seed: int, run: Run) -> dict[str, Any]:
     figures |= {"mean_variance": collapse.get("mean_variance"), "effective_rank": collapse.get("effective_rank")}
     journal = [{key: line.get(key) for key in KEPT} for line in run.journal()]
     figures |= {key: mean([line[key] for line in journal]) for key in ("anchor_gradient", "row_length", "active")}
-    return {"name": name, "kind": kind, "seed": seed, "figures": figures, "journal": rounded(journal)}
+    return {"name": name, "kind": kind, "seed": seed, "figures": figures, "journal": round_figures(journal)}
 
 
 def mean(values: Sequence[float | None]) -> float | None:
@@ -112,7 +112,7 @@ def mean(values: Sequence[float | None]) -> float | None:
     return float(np.mean(some)) if some else None
 
 
-def rounded(journal: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def round_figures(journal: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the lines with six digits a number: curves need no more."""
     return [
         {key: float(f"{value:.6g}") if isinstance(value, float) else value for key, value in line.items()}
@@ -120,37 +120,37 @@ def rounded(journal: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def write_found(path: Path, found: dict[str, Any], scale: str, command: str) -> None:
+def write_found(path: Path, figures: dict[str, Any], scale: str, command: str) -> None:
     """Write what was measured otherwise."""
     facts = {"scale": scale, "command": command, "origin": origin()}
-    write_text(path, json.dumps(without_nan({"facts": facts, "found": found}), indent=1) + "\n")
+    write_text(path, json.dumps(without_nan({"facts": facts, "found": figures}), indent=1) + "\n")
 
 
 def read_record(path: Path) -> Record:
     """Return a record."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        record = Record(found["facts"], found.get("runs", []), found.get("found", {}))
+        document = json.loads(path.read_text(encoding="utf-8"))
+        record = Record(document["facts"], document.get("runs", []), document.get("found", {}))
         if [type(part) for part in (record.facts, record.runs, record.found)] != [dict, list, dict]:
             raise TypeError("its parts are of other kinds")
         return record
-    except (OSError, ValueError, KeyError, TypeError) as wrong:
-        raise Mistake(f"{path} is no record of a study ({' '.join(str(wrong).split())}).") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Mistake(f"{path} is no record of a study ({' '.join(str(error).split())}).") from None
 
 
 def record_at(path: Path) -> Record | None:
     """Return the record of a study at a place; None if there is none, or what is there is no such record."""
     try:
-        found = read_record(path)
+        record = read_record(path)
     except Mistake:
         return None
-    return found if "scale" in found.facts else None
+    return record if "scale" in record.facts else None
 
 
 def check_scale(folder: Path, names: Sequence[str], scale: str) -> None:
     """Refuse to replace records of another scale."""
     for name in names:
-        found = record_at(folder / f"{name}.json")
-        if found is not None and found.facts["scale"] != scale:
-            there = found.facts["scale"]
+        record = record_at(folder / f"{name}.json")
+        if record is not None and record.facts["scale"] != scale:
+            there = record.facts["scale"]
             raise Mistake(f"{folder} holds {name} at scale {there}, and --scale is {scale}; name another --records.")

@@ -19,19 +19,19 @@ from shadowmetric.progress import Report
 RECORDS = "records"
 
 
-def report_studies(folders: Sequence[Path], out: Path, *, pictures: bool = True, tell: Report | None = None) -> int:
+def report_studies(folders: Sequence[Path], out: Path, *, images: bool = True, tell: Report | None = None) -> int:
     """Write the page of folders with runs, records of studies, or both; return how many bytes it has."""
     for folder in folders:
         if not records_of(folder):
             places(folder)  # which refuses a folder without runs
-    found = [records_of(place) for place in dict.fromkeys(records_place(folder).resolve() for folder in folders)]
+    record_sets = [records_of(place) for place in dict.fromkeys(records_place(folder).resolve() for folder in folders)]
     return write_report(
         folders,
         out,
-        tables=[table for records in found for table in tables_of(records)],
-        memory=[bar for records in found for bar in memory_of(records)],
-        origins=[record.facts.get("origin", {}) for records in found for record in records.values()],
-        pictures=pictures,
+        tables=[table for records in record_sets for table in tables_of(records)],
+        memory=[bar for records in record_sets for bar in memory_of(records)],
+        origins=[record.facts.get("origin", {}) for records in record_sets for record in records.values()],
+        images=images,
         tell=tell,
     )
 
@@ -54,18 +54,18 @@ def record_names() -> list[str]:
 
 def tables_of(records: Records) -> list[Table]:
     """Return the tables of every study that has records."""
-    found = []
+    tables = []
     for study in STUDIES.values():
         own = {name: records[name] for name in study.record_names() if name in records}
-        found += [table for table in study.tables(own) if table.rows] if own else []
-    return found
+        tables += [table for table in study.tables(own) if table.rows] if own else []
+    return tables
 
 
 def memory_of(records: Records) -> list[MemoryBar]:
     """Return the peaks of training steps that were measured."""
-    found = []
+    bars = []
     for one in records["memory"].found["step_peak"] if "memory" in records else []:
         known = [peak for peak in one["bytes"] if peak is not None]
         if known:
-            found.append(MemoryBar(f"a step, D = {one['dim']}", name_of(one["loss"]), max(known)))
-    return found
+            bars.append(MemoryBar(f"a step, D = {one['dim']}", name_of(one["loss"]), max(known)))
+    return bars

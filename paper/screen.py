@@ -18,8 +18,8 @@ def print_study(study: Study, records: Path, failures: dict[str, str]) -> None:
     console = screen()
     tables = [table for table in study.tables(records_in(records, study.record_names())) if table.rows]
     for table in tables:
-        shown, left_out = fitting(console, table)
-        show(console, shown)
+        view, left_out = fitting(console, table)
+        show(console, view)
         if left_out:
             say(console, f"Not shown for want of room: {', '.join(left_out)}.")
         say(console, table.caption.replace("*", "").replace("`", ""))
@@ -35,20 +35,20 @@ def print_study(study: Study, records: Path, failures: dict[str, str]) -> None:
 def fitting(console: Console, table: Table) -> tuple[Shown, list[str]]:
     """Return as many columns as fit, the first and the last in any case, and the headings of the others."""
     kept = list(range(len(table.headings)))
-    while not fits(console, drawn(table, kept)) and len(kept) > LEAST_COLUMNS:
+    while not fits(console, draw_columns(table, kept)) and len(kept) > LEAST_COLUMNS:
         kept.pop(-2)
     left_out = [heading for column, heading in enumerate(table.headings) if column not in kept]
-    return drawn(table, kept), left_out
+    return draw_columns(table, kept), left_out
 
 
-def drawn(table: Table, kept: list[int]) -> Shown:
+def draw_columns(table: Table, kept: list[int]) -> Shown:
     """Return some columns of a table, with a line between losses, controls and floors."""
-    shown = new_table(table.title, *(table.headings[column] for column in kept))
-    shown.columns[0].justify = "left"
+    view = new_table(table.title, *(table.headings[column] for column in kept))
+    view.columns[0].justify = "left"
     before = None
     for row, kind in zip(table.rows, table.kinds, strict=True):
         if before not in (None, kind):
-            shown.add_section()
+            view.add_section()
         before = kind
-        shown.add_row(*(row[column] for column in kept))
-    return shown
+        view.add_row(*(row[column] for column in kept))
+    return view

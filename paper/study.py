@@ -13,7 +13,7 @@ from filelock import FileLock
 
 from paper.bed import Bed, Where
 from paper.record import Record, check_scale, read_record, record_at, write_found, write_record
-from shadowmetric.app.compare.cells import made, run_cells
+from shadowmetric.app.compare.cells import ensure_folder, run_cells
 from shadowmetric.app.compare.compare import default_jobs, run_floors
 from shadowmetric.app.compare.plan import Plan
 from shadowmetric.app.report.tables import Table
@@ -34,7 +34,7 @@ class Study:
     tables: Callable[[Records], list[Table]] = lambda records: []
     measure: Callable[[Where, Report], dict[str, Any]] | None = None  # what is no training, after the trainings
     stale: Callable[[Where, dict[str, Any]], bool] | None = None  # whether what was measured holds no longer
-    picture: Callable[[dict[str, Any]], str] | None = None  # an SVG of what was measured
+    image: Callable[[dict[str, Any]], str] | None = None  # an SVG of what was measured
     needs: tuple[str, ...] = ()  # packages that measuring imports, of the extra `report`
 
     def record_names(self) -> tuple[str, ...]:
@@ -75,12 +75,12 @@ def measure(study: Study, where: Where, folder: Path, command: str, tell: Report
     if study.measure is None:
         return
     path = folder / f"{study.name}.json"
-    with FileLock(made(where.out) / f".{study.name}.lock"):
+    with FileLock(ensure_folder(where.out) / f".{study.name}.lock"):
         record = record_at(path)
         if record is None or (study.stale is not None and study.stale(where, record.found)):
             write_found(path, study.measure(where, tell), where.scale, command)
-        if study.picture is not None:
-            write_text(folder / f"{study.name}.svg", study.picture(read_record(path).found))
+        if study.image is not None:
+            write_text(folder / f"{study.name}.svg", study.image(read_record(path).found))
 
 
 def without_data(plans: Sequence[Plan], tell: Report) -> dict[str, str]:
@@ -89,8 +89,8 @@ def without_data(plans: Sequence[Plan], tell: Report) -> dict[str, str]:
     for plan in plans:
         try:
             run_floors(plan, tell)
-        except DataMistake as wrong:
-            absent[plan.bed] = str(wrong)
+        except DataMistake as error:
+            absent[plan.bed] = str(error)
             if len(absent) == len(plans):
                 raise
     return absent
@@ -98,5 +98,5 @@ def without_data(plans: Sequence[Plan], tell: Report) -> dict[str, str]:
 
 def records_in(folder: Path, names: Sequence[str]) -> Records:
     """Return those records that are there."""
-    found = {name: folder / f"{name}.json" for name in names}
-    return {name: read_record(path) for name, path in found.items() if path.exists()}
+    paths = {name: folder / f"{name}.json" for name in names}
+    return {name: read_record(path) for name, path in paths.items() if path.exists()}

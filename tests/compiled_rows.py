@@ -1,4 +1,4 @@
-"""Losses over whole rows and over centres, compiled: a program, since typed functions under pytest do not compile.
+"""Losses over whole rows and over centers, compiled: a program, since typed functions under pytest do not compile.
 
 It runs every case and prints, as JSON, the error of each that has one.
 """

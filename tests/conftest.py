@@ -3,7 +3,7 @@
 `make test` runs a process a core: each then computes with one thread, as the processes of a comparison do, and so do
 the processes that it starts.
 
-Commands heed variables of whoever calls them: how wide a terminal is, and whether it has colours. All tests, and the
+Commands heed variables of whoever calls them: how wide a terminal is, and whether it has colors. All tests, and the
 processes that they start, see the same ones, unless they say otherwise themselves. Servers that tests start are on
 this machine, where no proxy would find them.
 """

@@ -11,8 +11,8 @@ from shadowmetric.app.data.dataset import Dataset, Reader
 from shadowmetric.errors import DataMistake
 
 
-def picture(path: Path, mode: str = "RGB") -> None:
-    """Write a small picture and the folders above it."""
+def image(path: Path, mode: str = "RGB") -> None:
+    """Write a small image and the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new(mode, (4, 3), 90 if mode == "L" else (200, 90, 10)).save(path, "JPEG")
 
@@ -31,7 +31,7 @@ def change_line(path: Path, number: int, line: str) -> None:
 
 
 def rows_of(dataset: Dataset) -> dict[str, list[tuple[str, str]]]:
-    """Return the path and the class name of each picture, by part."""
+    """Return the path and the class name of each image, by part."""
     return {
         part: [(split.images.name(number), dataset.classes[label]) for number, label in enumerate(split.labels)]
         for part, split in dataset.parts().items()
@@ -70,7 +70,7 @@ def hold_to_counts(monkeypatch, module, name: str, root: Path) -> None:
 
 
 def hold_to_files(reader: Reader, root: Path, path: str) -> None:
-    """A picture that is listed and not there is named, or left out if that is allowed; the others stay where they are.
+    """An image that is listed and not there is named, or left out if that is allowed; the others stay where they are.
 
     With none there at all nothing is allowed.
     """

@@ -27,10 +27,10 @@ def exported(digits_run):
 
 
 @pytest.fixture(scope="session")
-def pictures(made_in):
-    return write_digits(made_in / "pictures")
+def make_images(made_in):
+    return write_digits(made_in / "images")
 
 
 @pytest.fixture(scope="session")
-def bundled(made_in, digits_run, exported, pictures):
-    return write_bundle(digits_run, exported, made_in / "bundle", pictures)
+def bundled(made_in, digits_run, exported, images):
+    return write_bundle(digits_run, exported, made_in / "bundle", images)

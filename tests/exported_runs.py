@@ -1,4 +1,4 @@
-"""Small runs on the digits, and their pictures in files."""
+"""Small runs on the digits, and their images in files."""
 
 import numpy as np
 from PIL import Image
@@ -19,7 +19,7 @@ def quick_run(folder, **more):
 
 
 def write_digits(folder, count=4):
-    """Write pictures of the test split, so many of each digit, in a folder a class."""
+    """Write images of the test split, so many of each digit, in a folder a class."""
     split = open_dataset("digits").test
     for label in np.unique(split.labels):
         (folder / f"digit {label}").mkdir(parents=True)

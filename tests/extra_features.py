@@ -28,8 +28,8 @@ COMMANDS = {
     "export": ["export", "a run"],
     "approximate": ["index", "a run", "photos", "--approximate", "hnsw"],
     "serve": ["serve", "photos.shadowmx"],
-    "qdrant": ["search", "qdrant:///nowhere/photos", "picture.png"],
-    "postgres": ["search", "postgresql://127.0.0.1:1/photos", "picture.png"],
+    "qdrant": ["search", "qdrant:///nowhere/photos", "image.png"],
+    "postgres": ["search", "postgresql://127.0.0.1:1/photos", "image.png"],
     "pytorch-metric-learning": ["train", "--data", "digits", "--loss", "pml:TripletMarginLoss", "--out", "new run"],
     "tensorboard": ["train", "--data", "digits", "--track", "tensorboard", "--out", "new run"],
 }  # each is refused, in a sentence, where its extra is missing
@@ -49,9 +49,9 @@ def app() -> None:
 
     call("train", "--data", "digits", *QUICK, "--out", "run")
     assert "Recall@1" in call("evaluate", "run")
-    one = write_digits(Path("pictures")) / "digit 3" / "0.png"
-    call("index", "run", "pictures")
-    assert "0.png" in call("search", "pictures.shadowmx", one, "--json")
+    one = write_digits(Path("images")) / "digit 3" / "0.png"
+    call("index", "run", "images")
+    assert "0.png" in call("search", "images.shadowmx", one, "--json")
     assert '"cosine"' in call("verify", "run", one, one, "--json")
 
 
@@ -86,35 +86,35 @@ def export() -> None:
         "exported",
         "--bundle",
         "device",
-        "--pictures",
-        "pictures",
+        "--gallery",
+        "images",
     )
     assert list(Path("exported").glob("*int8.onnx"))
-    call("index", "exported/model.onnx", "pictures", "--out", "onnx.shadowmx")
+    call("index", "exported/model.onnx", "images", "--out", "onnx.shadowmx")
 
 
 def approximate() -> None:
-    call("index", "run", "pictures", "--approximate", "hnsw", "--out", "hnsw.shadowmx")
-    assert "0.png" in call("search", "hnsw.shadowmx", "pictures/digit 3/0.png", "--json")
+    call("index", "run", "images", "--approximate", "hnsw", "--out", "hnsw.shadowmx")
+    assert "0.png" in call("search", "hnsw.shadowmx", "images/digit 3/0.png", "--json")
 
 
 def serve() -> None:
-    words = [sys.executable, "-m", "shadowmetric", "serve", "pictures.shadowmx", "--port", "0"]
+    words = [sys.executable, "-m", "shadowmetric", "serve", "images.shadowmx", "--port", "0"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
             address = server.stdout.readline().split()[0]
             with urllib.request.urlopen(f"{address}/health") as answer:
                 assert answer.status == 200
-            picture = Path("pictures/digit 3/0.png").read_bytes()
-            with urllib.request.urlopen(f"{address}/api/search?k=1", picture) as answer:
+            image = Path("images/digit 3/0.png").read_bytes()
+            with urllib.request.urlopen(f"{address}/api/search?k=1", image) as answer:
                 assert json.load(answer)["hits"][0]["path"].endswith(".png")
         finally:
             server.terminate()
 
 
 def qdrant() -> None:
-    in_store(f"qdrant://{Path.cwd()}/vectors/pictures")
+    in_store(f"qdrant://{Path.cwd()}/vectors/images")
 
 
 def postgres() -> None:
@@ -123,8 +123,8 @@ def postgres() -> None:
 
 def in_store(address: str) -> None:
     """Fill a vector store and search it."""
-    call("index", "run", "pictures", "--to", address)
-    assert "0.png" in call("search", address, "pictures/digit 3/0.png", "--json")
+    call("index", "run", "images", "--to", address)
+    assert "0.png" in call("search", address, "images/digit 3/0.png", "--json")
 
 
 def tensorboard() -> None:
@@ -197,7 +197,7 @@ def transformers() -> None:
 
 
 def learns(fit) -> None:
-    """See that a training of an embedder on a labelled batch changes it."""
+    """See that a training of an embedder on a labeled batch changes it."""
     import torch
 
     torch.manual_seed(0)
@@ -257,8 +257,8 @@ def lacks(module: str) -> str | None:
     """Return the package that a file cannot be imported without, if there is one."""
     try:
         importlib.import_module(module)
-    except ModuleNotFoundError as wrong:
-        return str(wrong.name).split(".")[0]
+    except ModuleNotFoundError as error:
+        return str(error.name).split(".")[0]
     return None
 
 

@@ -15,8 +15,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import shadowmetric as sm
 from shadowmetric.app.training.watch import look, some_of
-from shadowmetric.batches.cached import cached_step
-from shadowmetric.ops.ranks import ranks_here, sent_from_first, share
+from shadowmetric.batches.cached import run_cached_step
+from shadowmetric.ops.ranks import broadcast_tensors, ranks_here, share
 
 fully_shard: Any = getattr(fsdp, "fully_shard", None)  # before torch 2.6 it was elsewhere and wanted a GPU
 
@@ -36,7 +36,7 @@ def embedder_of() -> nn.Module:
     return embedder
 
 
-def pictures(name: str = "") -> tuple[Tensor, Tensor]:
+def make_images(name: str = "") -> tuple[Tensor, Tensor]:
     torch.manual_seed(2)
     images = (16 * torch.randn(IMAGES, 7, dtype=torch.float64)).round() / 16
     if not name.startswith(OF_DISTANCES):
@@ -106,7 +106,7 @@ def averaged(loss: nn.Module) -> list[Tensor]:
 
 def step(name: str, micro_batch: int | None) -> dict[str, Any]:
     """Take two steps (a memory is empty in the first) and return value, gradients and counts of the second."""
-    images, labels = pictures(name)
+    images, labels = make_images(name)
     embedder = DistributedDataParallel(embedder_of())
     buckets = []
     embedder.register_comm_hook(None, lambda _, bucket: noted_mean(buckets, bucket))
@@ -122,7 +122,7 @@ def step(name: str, micro_batch: int | None) -> dict[str, Any]:
                 value = loss(embedder(images[own]), labels[own])
                 value.backward()
             else:
-                value = cached_step(embedder, images[own], labels[own], loss, micro_batch).value
+                value = run_cached_step(embedder, images[own], labels[own], loss, micro_batch).value
         gradient = [parameter.grad.clone() for parameter in embedder.parameters()]
         found = {"value": value.detach(), "gradient": gradient, "counts": dict(counts), "buckets": len(buckets)}
         found["loss_gradient"] = averaged(inner)
@@ -144,7 +144,7 @@ class Whole(nn.Module):
 
 def inside(name: str) -> dict[str, Any]:
     """Return value and gradients where DistributedDataParallel wraps what calls cached_rows."""
-    images, labels = pictures(name)
+    images, labels = make_images(name)
     whole, own = DistributedDataParallel(Whole(name)), own_share()
     value = whole(images[own], labels[own])
     value.backward()
@@ -155,7 +155,7 @@ def inside(name: str) -> dict[str, Any]:
 def towers() -> dict[str, Any]:
     """Return value and gradients of two towers; the second has its images in another order, and some twice."""
     torch.manual_seed(5)
-    images, labels = pictures()
+    images, labels = make_images()
     order = torch.randperm(IMAGES)
     first, second = embedder_of(), nn.Linear(7, DIM).double()
     loss = sm.TwoTowerLoss(sm.ShadowLoss(miner="hard"))
@@ -163,7 +163,7 @@ def towers() -> dict[str, Any]:
         first, second = DistributedDataParallel(first), DistributedDataParallel(second)
         own = own_share()
         images, labels, order = images[own], labels[own], order[own]
-    everything, all_labels = pictures()
+    everything, all_labels = make_images()
     value = loss(first(images), second(everything[order]), labels, all_labels[order])
     value.backward()
     gradient = [parameter.grad.clone() for tower in (first, second) for parameter in tower.parameters()]
@@ -175,7 +175,7 @@ def sharded() -> dict[str, Any]:
 
     FSDP gathers weights in every forward pass, so ranks must have as many micro-batches.
     """
-    images, labels = pictures()
+    images, labels = make_images()
     half = IMAGES // 2
     own = slice(half * ranks_here().rank, half * (ranks_here().rank + 1))
     embedder = fully_shard(embedder_of(), mesh=init_device_mesh("cpu", (2,)))
@@ -183,8 +183,8 @@ def sharded() -> dict[str, Any]:
     try:
         loss(sm.cached_rows(embedder, images[own], 4), labels[own]).backward()
         said = "nothing"
-    except RuntimeError as wrong:
-        said = str(wrong)
+    except RuntimeError as error:
+        said = str(error)
     embedder.zero_grad()
     sm.cached_backward(embedder, images[own], labels[own], loss, micro_batch=4)
     return {"said": said, "gradient": [parameter.grad.full_tensor() for parameter in embedder.parameters()]}
@@ -205,7 +205,7 @@ def every_step() -> dict[str, dict[str, Any]]:
 @cache
 def one_process(name: str) -> dict[str, Any]:
     """Return what one process gives with the whole batch."""
-    images, labels = pictures(name)
+    images, labels = make_images(name)
     embedder, loss = embedder_of(), loss_of(name)
     value = torch.zeros(())
     for _ in range(2):
@@ -222,7 +222,7 @@ def one_process(name: str) -> dict[str, Any]:
 
 def work_of_anchors() -> list[int]:
     """Return how many anchors each rank mined, and against how many rows."""
-    images, labels = pictures()
+    images, labels = make_images()
     seen = []
 
     class Noting(sm.HardMiner):
@@ -238,12 +238,12 @@ def work_of_anchors() -> list[int]:
 def empty_rank() -> str:
     """Return what a rank without rows is told, and the others too."""
     rank, _ = ranks_here()
-    images, labels = pictures()
+    images, labels = make_images()
     own = slice(0, 0) if rank == 1 else slice(0, 10)
     try:
         sm.GatheredLoss(sm.ShadowLoss())(images[own], labels[own])
-    except ValueError as wrong:
-        return str(wrong)
+    except ValueError as error:
+        return str(error)
     return "nothing"
 
 
@@ -255,7 +255,7 @@ def shares() -> list[int]:
 def from_first() -> list[float]:
     """Return what tensors hold after the first rank's were sent: a buffer in place, and a parameter."""
     tensors = [torch.full((2,), float(ranks_here().rank)), nn.Parameter(torch.tensor([ranks_here().rank + 0.5]))]
-    sent_from_first(tensors)
+    broadcast_tensors(tensors)
     return [tensor.sum().item() for tensor in tensors]
 
 

@@ -1,4 +1,4 @@
-"""Tiny runs for the tests of reports: pictures whose classes have names that no page may take for its own words."""
+"""Tiny runs for the tests of reports: images whose classes have names that no page may take for its own words."""
 
 import numpy as np
 import pytest
@@ -17,11 +17,11 @@ NASTY = (
     "\"quoted\" & 'single' {{ 7 * 7 }}",
     "</script><!-- <b>bold</b>\u2028",
 )
-FEW = Choices(queries=3, neighbours=8, points=60, perplexity=10.0)
+FEW = Choices(queries=3, neighbors=8, points=60, perplexity=10.0)
 
 
-def write_pictures(path, names=NASTY, count=40, side=12, seed=0):
-    """Write pictures of one shade of colour for each class, with noise."""
+def write_images(path, names=NASTY, count=40, side=12, seed=0):
+    """Write images of one shade of color for each class, with noise."""
     rng = np.random.default_rng(seed)
     shades = rng.uniform(40, 200, (len(names), 1, 1, 3))
     labels = np.repeat(np.arange(len(names)), count)

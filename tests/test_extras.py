@@ -207,7 +207,7 @@ def test_files_that_do_not_import_there_miss_a_package_of_an_extra(seen):
 
 @pytest.fixture(scope="module")
 def worked_in(with_app, tmp_path_factory):
-    """A folder with a run, pictures and their index, which commands alone made."""
+    """A folder with a run, images and their index, which commands alone made."""
     folder = tmp_path_factory.mktemp("worked in")
     features(with_app, "app", folder)
     return folder
@@ -215,7 +215,7 @@ def worked_in(with_app, tmp_path_factory):
 
 @pytest.mark.extras
 def test_the_app_alone_trains_evaluates_indexes_searches_and_verifies(worked_in):
-    assert (worked_in / "pictures.shadowmx").exists()
+    assert (worked_in / "images.shadowmx").exists()
 
 
 @pytest.mark.extras

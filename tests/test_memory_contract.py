@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import shadowmetric as sm
-from benchmarks.memory.live_bytes import LiveBytes, counted
+from benchmarks.memory.live_bytes import LiveBytes, count_live_bytes
 from shadowmetric.losses.catalogue import LOSSES as CATALOGUE
 from shadowmetric.losses.catalogue import build_loss
 from shadowmetric.losses.proxies import ProxyLoss
@@ -94,7 +94,7 @@ def taken(subject, embeddings, labels, references=None, reference_labels=None):
         found.append(subject(embeddings, labels, **against))
         return found[0] if isinstance(subject, nn.Module) else None
 
-    count = counted(step, given)
+    count = count_live_bytes(step, given)
     sizes = Sizes(
         *embeddings.shape,
         positive_pairs(labels, reference_labels),

@@ -267,7 +267,7 @@ def test_commands_exist_with_their_options(page, app):
 
 
 def test_the_commands_of_the_first_steps_run_and_say_what_the_page_says(tmp_path, monkeypatch, capsys):
-    """The whole page, on the pictures that it names."""
+    """The whole page, on the images that it names."""
     steps = runpy.run_path(str(ROOT / "tools" / "time_first_steps.py"))
     page = read("docs/first-steps.md")
     monkeypatch.chdir(tmp_path)
@@ -279,7 +279,7 @@ def test_the_commands_of_the_first_steps_run_and_say_what_the_page_says(tmp_path
             with suppress(SystemExit):
                 main(words)
             said += capsys.readouterr().out
-    certain = re.findall(r"^(\d+ pictures: .*| *1\.000 .*|All \d+ images.*|No .*|Nothing is .*)$", page, re.MULTILINE)
+    certain = re.findall(r"^(\d+ images: .*| *1\.000 .*|All \d+ images.*|No .*|Nothing is .*)$", page, re.MULTILINE)
     assert len(certain) >= 5  # scores depend on the number of threads
     for line in certain:
         assert " ".join(line.split()) in " ".join(said.split())
@@ -343,5 +343,5 @@ def test_the_example_runs_and_shows_the_control_beside_shadow():
     )
     shadow, control = (re.findall(r"0\.\d{3}", line) for line in done.stdout.splitlines()[1:3])
     assert len(shadow) == len(control) == 4
-    assert float(shadow[-1]) > float(shadow[0]) + 0.1  # it has learnt
+    assert float(shadow[-1]) > float(shadow[0]) + 0.1  # it has learned
     assert float(control[-1]) > float(control[0]) + 0.1

@@ -1,6 +1,6 @@
-"""Take the picture of docs/serving.md: the page of `shadowmetric serve`, after a photo was dropped on it.
+"""Take the image of docs/serving.md: the page of `shadowmetric serve`, after a photo was dropped on it.
 
-    python tools/draw_serve.py                                   docs/pictures/serve.png, of drawn products
+    python tools/draw_serve.py                                   docs/images/serve.png, of drawn products
     python tools/draw_serve.py --index birds.shadowmx --photo bird.jpg --out birds.png
 
 Without an index one is made: examples/product_search.py's folder is drawn, trained on and indexed, which takes half a
@@ -21,7 +21,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 COMMAND = [sys.executable, "-m", "shadowmetric"]
 
 
-def made_index(folder: Path) -> tuple[Path, Path]:
+def make_index(folder: Path) -> tuple[Path, Path]:
     """Return an index of drawn products, and a photo to ask for."""
     runpy.run_path(str(ROOT / "examples" / "product_search.py"))["draw_folder"](folder / "photos", 20)
     for words in ("train --data folder:photos --out run", "index run photos --out products.shadowmx"):
@@ -30,13 +30,13 @@ def made_index(folder: Path) -> tuple[Path, Path]:
 
 
 def shoot(index: Path, photo: Path, out: Path, width: int, dark: bool) -> None:
-    """Serve an index, drop a photo on the page, and take its picture."""
+    """Serve an index, drop a photo on the page, and take its image."""
     from playwright.sync_api import sync_playwright
 
     served = subprocess.Popen([*COMMAND, "serve", str(index), "--port", "0"], stdout=subprocess.PIPE, text=True)
     try:
         assert served.stdout is not None
-        address = next(found[0] for line in served.stdout if (found := re.search(r"http://[\w.]+:\d+", line)))
+        address = next(match[0] for line in served.stdout if (match := re.search(r"http://[\w.]+:\d+", line)))
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
             page = browser.new_page(viewport={"width": width, "height": 860}, color_scheme="dark" if dark else "light")
@@ -54,17 +54,17 @@ def shoot(index: Path, photo: Path, out: Path, width: int, dark: bool) -> None:
 
 def main() -> None:
     """Draw."""
-    asked = argparse.ArgumentParser(description="Take a picture of the page of shadowmetric serve.")
-    asked.add_argument("--index", type=Path)
-    asked.add_argument("--photo", type=Path)
-    asked.add_argument("--out", type=Path, default=ROOT / "docs" / "pictures" / "serve.png")
-    asked.add_argument("--width", type=int, default=1100)
-    asked.add_argument("--dark", action="store_true")
-    choice = asked.parse_args()
+    parser = argparse.ArgumentParser(description="Take an image of the page of shadowmetric serve.")
+    parser.add_argument("--index", type=Path)
+    parser.add_argument("--photo", type=Path)
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images" / "serve.png")
+    parser.add_argument("--width", type=int, default=1100)
+    parser.add_argument("--dark", action="store_true")
+    choice = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        index, photo = (choice.index, choice.photo) if choice.index else made_index(Path(folder))
+        index, photo = (choice.index, choice.photo) if choice.index else make_index(Path(folder))
         shoot(index, photo, choice.out, choice.width, choice.dark)
-    print(f"The picture is {choice.out}")
+    print(f"The image is {choice.out}")
 
 
 if __name__ == "__main__":

@@ -28,8 +28,8 @@ OPTIONS = ("-o", "addopts=-q --import-mode=importlib", "-p", "no:cacheprovider",
 def lowest() -> list[str]:
     """Return torch and numpy in the lowest versions that the project asks for."""
     lines = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    asked = {found.name: found.specifier for found in map(Requirement, lines)}
-    bounds = {name: [one.version for one in asked[name] if one.operator == ">="] for name in AT_THE_FLOOR}
+    specifiers = {requirement.name: requirement.specifier for requirement in map(Requirement, lines)}
+    bounds = {name: [one.version for one in specifiers[name] if one.operator == ">="] for name in AT_THE_FLOOR}
     return [f"{name}=={version}" for name, (version,) in bounds.items()]
 
 

@@ -14,18 +14,18 @@ import griffe
 PARAMETER = re.compile(r"^([a-z_]\w*): (?=\S)")
 
 
-def listed(text: str) -> str:
+def list_parameters(text: str) -> str:
     """Return a docstring with its explained parameters as a list."""
     lines: list[str] = []
     inside = False
     for line in text.splitlines():
-        found = PARAMETER.match(line)
-        if found:
+        match = PARAMETER.match(line)
+        if match:
             lines += [] if inside else [""]
-            lines.append(f"- `{found[1]}`: {line[found.end() :]}")
+            lines.append(f"- `{match[1]}`: {line[match.end() :]}")
         else:
             lines.append(f"    {line}" if inside and line else line)
-        inside = bool(found) or (inside and bool(line))
+        inside = bool(match) or (inside and bool(line))
     return "\n".join(lines)
 
 
@@ -40,7 +40,7 @@ class ListedParameters(griffe.Extension):
         """Change the docstring of a class."""
         self.change(cls)
 
-    def change(self, found: griffe.Object) -> None:
+    def change(self, griffe_object: griffe.Object) -> None:
         """Change the docstring of an object if it has one."""
-        if found.docstring:
-            found.docstring.value = listed(found.docstring.value)
+        if griffe_object.docstring:
+            griffe_object.docstring.value = list_parameters(griffe_object.docstring.value)

@@ -31,9 +31,9 @@ def outside_fences(text: str) -> Iterator[tuple[str, bool]]:
     """Return each line, and whether it is prose: not a line of a fenced block."""
     fence = ""
     for line in text.splitlines(keepends=True):
-        found = FENCE.match(line)
-        if not fence and found:
-            fence = found[1]
+        match = FENCE.match(line)
+        if not fence and match:
+            fence = match[1]
             yield line, False
         else:
             yield line, not fence
@@ -48,7 +48,7 @@ class Assembly:
         self.docs = folder / "docs"
         self.placed: dict[Path, str] = {}  # file of the repository -> its page, below docs/
         self.waiting: list[Path] = []
-        for name in ("pictures", "assets"):
+        for name in ("images", "assets"):
             shutil.copytree(DOCS / name, self.docs / name)
         (folder / "tools").mkdir()
         shutil.copyfile(ROOT / "tools" / "listed_parameters.py", folder / "tools" / "listed_parameters.py")
@@ -66,7 +66,7 @@ class Assembly:
                 self.placed[file] = f"files/{path}/index.md"
             elif file.suffix == ".md":
                 self.placed[file] = f"files/{path}"
-            elif shown(file):
+            elif is_page(file):
                 self.placed[file] = f"files/{path}.md"
             else:
                 self.placed[file] = f"files/{path}"
@@ -79,16 +79,16 @@ class Assembly:
         place.parent.mkdir(parents=True, exist_ok=True)
         path = file.relative_to(ROOT).as_posix()
         if file.is_dir():
-            names = (f"- [`{one.name}`]({one.name})" for one in listed(file))
-            text = "".join([titled(path), f"# {path}\n\n", "\n".join(names), "\n"])
+            names = (f"- [`{one.name}`]({one.name})" for one in list_entries(file))
+            text = "".join([page_head(path), f"# {path}\n\n", "\n".join(names), "\n"])
             place.write_text(self.linked(text, file, here=file), encoding="utf-8")
         elif file.suffix == ".md":
             text = self.linked(file.read_text(encoding="utf-8"), file, here=file.parent)
-            place.write_text(text if file.parent == DOCS else titled(path) + text, encoding="utf-8")
-        elif shown(file):
+            place.write_text(text if file.parent == DOCS else page_head(path) + text, encoding="utf-8")
+        elif is_page(file):
             code = file.read_text(encoding="utf-8").rstrip()
             language = LANGUAGES.get(file.suffix, "text")
-            text = f"{titled(path)}# {file.name}\n\n`{path}`\n\n~~~~~~{language}\n{code}\n~~~~~~\n"
+            text = f"{page_head(path)}# {file.name}\n\n`{path}`\n\n~~~~~~{language}\n{code}\n~~~~~~\n"
             place.write_text(text, encoding="utf-8")
         else:
             shutil.copyfile(file, place)
@@ -103,7 +103,7 @@ class Assembly:
             if ":" in address or not target.exists() or not target.is_relative_to(ROOT):
                 return match[0]
             if target.is_relative_to(DOCS) and target.is_file() and target.suffix not in (".md", ".py"):
-                place = target.relative_to(DOCS).as_posix()  # pictures, which are there already
+                place = target.relative_to(DOCS).as_posix()  # images, which are there already
             else:
                 place = self.place_of(target)
             return f"{opening}{os.path.relpath(place, start or '.')}{anchor}{closing}"
@@ -111,26 +111,26 @@ class Assembly:
         return "".join(LINK.sub(moved, line) if prose else line for line, prose in outside_fences(text))
 
 
-def shown(file: Path) -> bool:
-    """Return whether a file is shown as a page, with its code in colours."""
+def is_page(file: Path) -> bool:
+    """Return whether a file is shown as a page, with its code in colors."""
     known = file.suffix in LANGUAGES or file.name in ("Makefile", "LICENSE")
     return known and file.stat().st_size <= MOST_SHOWN
 
 
-def listed(folder: Path) -> list[Path]:
+def list_entries(folder: Path) -> list[Path]:
     """Return what a folder's page names."""
     return sorted(one for one in folder.iterdir() if one.name[0] not in "._" or one.name == "__init__.py")
 
 
-def titled(path: str) -> str:
+def page_head(path: str) -> str:
     """Return the head of a page that is a file of the repository: found by links, not by searching."""
     return f"---\ntitle: {path}\nsearch:\n  exclude: true\n---\n\n"
 
 
 def build(out: Path) -> None:
     """Build the site into a folder, which is replaced."""
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
         Assembly(folder)
         (folder / "src").symlink_to(ROOT / "src")
         shutil.copyfile(ROOT / "zensical.toml", folder / "zensical.toml")

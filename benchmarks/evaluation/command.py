@@ -50,25 +50,25 @@ class EvaluationSettings:
 def evaluation(*, settings: EvaluationSettings | None = None) -> None:
     """Measure Recall@1,2,4,8, MAP@R and silhouette: time, memory and agreement beside faiss and scikit-learn.
 
-    A seeded set of rows around class centres is evaluated against itself, each query left out of its own
+    A seeded set of rows around class centers is evaluated against itself, each query left out of its own
     gallery, by each contender in a process of its own. The tables show the seconds of each stage, the
     memory added at the peak, the figures, and the bars that ours has to meet at 60,000 rows of 64 numbers.
     What cannot be measured is a row with the reason.
     """
     from benchmarks.evaluation.table import bars_table, cost_table, figures_table
-    from benchmarks.screen import BenchScreen, measured
+    from benchmarks.screen import BenchScreen, run_jobs
 
     settings = settings or EvaluationSettings()
-    jobs, out = planned(settings), csv_path(settings.out, "bench-evaluation")
+    jobs, out = plan_jobs(settings), csv_path(settings.out, "bench-evaluation")
     screen = BenchScreen(steps(jobs), cost_table)
-    measured(EVALUATION, jobs, skip_reason, settings.timeout, out, screen)
+    run_jobs(EVALUATION, jobs, skip_reason, settings.timeout, out, screen)
     screen.console.print(figures_table(screen.rows))
     if "ours" in settings.contender:
         screen.console.print(bars_table(screen.rows))
     screen.say(f"The CSV is {out.resolve()}")
 
 
-def planned(settings: EvaluationSettings) -> list[EvaluationJob]:
+def plan_jobs(settings: EvaluationSettings) -> list[EvaluationJob]:
     """Return the jobs, cell by cell, or refuse settings that make no sense."""
     try:
         check_sizes("--rows", settings.rows, least=2)
@@ -80,8 +80,8 @@ def planned(settings: EvaluationSettings) -> list[EvaluationJob]:
             check_choice(name, CONTENDERS, "--contender")
         for name in settings.measures:
             check_choice(name, (*STAGES, "all"), "--measures")
-    except ValueError as wrong:
-        raise Mistake(str(wrong)) from None
+    except ValueError as error:
+        raise Mistake(str(error)) from None
     check_timeout(settings.timeout)
     measures = " ".join(name for name in STAGES if {name, "all"} & set(settings.measures))
     return [

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 RESULT_BYTES = 256 * 2**20
-BYTES_PER_NEIGHBOUR = 12  # a row number of 8 bytes and a similarity of 4
+BYTES_PER_NEIGHBOR = 12  # a row number of 8 bytes and a similarity of 4
 MEASURES_OF_OURS = {"retrieval": ("recall_at", "map_at_r"), "silhouette": ("silhouette",)}
 
 Note = Callable[[str, float], None]
@@ -49,7 +49,7 @@ def peers(job: EvaluationJob, embeddings: Embeddings, labels: Labels, note: Note
     unit, known = nn.functional.normalize(embeddings).numpy(), labels.numpy()
     if "retrieval" in job.stages:
         note("retrieval", 0.0)
-        figures |= _searched(unit, known, job.searched)
+        figures |= _search_figures(unit, known, job.searched)
     if "silhouette" in job.stages:
         from sklearn.metrics import silhouette_score
 
@@ -58,7 +58,7 @@ def peers(job: EvaluationJob, embeddings: Embeddings, labels: Labels, note: Note
     return figures
 
 
-def _searched(unit: "ndarray", labels: "ndarray", queries: int) -> dict[str, float]:
+def _search_figures(unit: "ndarray", labels: "ndarray", queries: int) -> dict[str, float]:
     """Return Recall@K and MAP@R of the first so many rows; lone ones have nothing right and are not counted."""
     import numpy as np
 
@@ -66,8 +66,8 @@ def _searched(unit: "ndarray", labels: "ndarray", queries: int) -> dict[str, flo
     place, relevant = place.astype(np.int32), size[place] - 1  # class number and R of each row
     count = min(max(*RECALL_AT, int(relevant.max())) + 1, len(unit))
     recalls, precisions = np.zeros(len(RECALL_AT)), 0.0
-    for rows, found in _neighbours(unit, queries, count):
-        right = _without_itself(place[found] == place[rows, None], found == rows[:, None])
+    for rows, neighbors in _neighbors(unit, queries, count):
+        right = _without_itself(place[neighbors] == place[rows, None], neighbors == rows[:, None])
         recalls += [right[:, :k].any(1).sum() for k in RECALL_AT]
         precisions += _mean_precisions(right, relevant[rows]).sum()
     searched = (relevant[:queries] > 0).sum()
@@ -75,7 +75,7 @@ def _searched(unit: "ndarray", labels: "ndarray", queries: int) -> dict[str, flo
     return named | {"map_at_r": float(precisions / searched)}
 
 
-def _neighbours(unit: "ndarray", queries: int, count: int) -> Iterator[tuple["ndarray", "ndarray"]]:
+def _neighbors(unit: "ndarray", queries: int, count: int) -> Iterator[tuple["ndarray", "ndarray"]]:
     """Yield the row numbers of a block of queries, and of the rows nearest to each, best first: (queries, count).
 
     The second is one buffer, used again for the next block.
@@ -86,13 +86,13 @@ def _neighbours(unit: "ndarray", queries: int, count: int) -> Iterator[tuple["nd
     faiss.omp_set_num_threads(torch.get_num_threads())
     index = faiss.IndexFlatIP(unit.shape[1])
     index.add(unit)  # pyright: ignore[reportCallIssue]
-    block = min(max(RESULT_BYTES // (BYTES_PER_NEIGHBOUR * count), 1), queries)
-    similarity, found = np.empty((block, count), np.float32), np.empty((block, count), np.int64)
+    block = min(max(RESULT_BYTES // (BYTES_PER_NEIGHBOR * count), 1), queries)
+    similarity, neighbors = np.empty((block, count), np.float32), np.empty((block, count), np.int64)
     for start in range(0, queries, block):
         rows = np.arange(start, min(start + block, queries))
         here = slice(0, len(rows))
-        index.search(unit[rows[0] : rows[-1] + 1], count, D=similarity[here], I=found[here])  # pyright: ignore[reportCallIssue]
-        yield rows, found[here]
+        index.search(unit[rows[0] : rows[-1] + 1], count, D=similarity[here], I=neighbors[here])  # pyright: ignore[reportCallIssue]
+        yield rows, neighbors[here]
 
 
 def _without_itself(right: "ndarray", itself: "ndarray") -> "ndarray":

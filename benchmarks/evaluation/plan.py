@@ -1,6 +1,6 @@
 """The jobs of the evaluation's bench: one contender on one set of rows, scored against itself.
 
-Rows are seeded and lie around class centres; classes are equally large, up to one row, and shuffled. With
+Rows are seeded and lie around class centers; classes are equally large, up to one row, and shuffled. With
 `queries` the peers search that many of the rows only, and their search time is scaled up to all of them; the
 retrieval figures of both contenders are then those of these queries, so that they can still be compared.
 """
@@ -27,7 +27,7 @@ PAIR_NANOSECONDS = {  # two cores, 64 numbers a row; they drive the estimate of 
     ("peers", "retrieval"): 6.0,
     ("peers", "silhouette"): 45.0,
 }
-FOUND_NANOSECONDS = 300.0  # for each neighbour that the peers find, sort and look up
+FOUND_NANOSECONDS = 300.0  # for each neighbor that the peers find, sort and look up
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ def expected_seconds(job: EvaluationJob) -> float:
     seconds = START_SECONDS
     for stage in job.stages:
         part = job.searched if job.extrapolated and stage == "retrieval" else job.rows
-        found = job.rows / job.classes if (job.contender, stage) == ("peers", "retrieval") else 0.0
-        seconds += 1e-9 * part * (PAIR_NANOSECONDS[job.contender, stage] * job.rows + FOUND_NANOSECONDS * found)
+        hits = job.rows / job.classes if (job.contender, stage) == ("peers", "retrieval") else 0.0
+        seconds += 1e-9 * part * (PAIR_NANOSECONDS[job.contender, stage] * job.rows + FOUND_NANOSECONDS * hits)
     return seconds
 
 

@@ -6,7 +6,7 @@ from rich.table import Table
 from benchmarks.evaluation.bars import Verdict, ratio, verdicts
 from benchmarks.evaluation.plan import FIGURES, cell
 from benchmarks.run import Row
-from benchmarks.screen import shown
+from benchmarks.screen import format_figure
 
 COSTS = {  # column -> its heading
     "retrieval_s": "search + retrieval s",
@@ -24,14 +24,16 @@ def cost_table(rows: list[Row]) -> Table:
     if any(row["reason"] for row in rows):
         table.add_column("why not", overflow="fold")
     for row in rows:
-        table.add_row(contender_name(row), *(shown(row[column]) for column in COSTS), row["reason"] or "")
+        table.add_row(contender_name(row), *(format_figure(row[column]) for column in COSTS), row["reason"] or "")
         if row["extrapolated"]:
             table.caption = (
                 f"extrapolated: faiss searched {row['queries']:,} queries; its time is scaled up, its memory is not"
             )
     ours, peers = pair(rows, rows[0])
     if ratio(ours, peers, "total_s"):
-        table.add_row("ours / peers", *(shown(ratio(ours, peers, column), "×") for column in COSTS), style="bold")
+        table.add_row(
+            "ours / peers", *(format_figure(ratio(ours, peers, column), "×") for column in COSTS), style="bold"
+        )
     return table
 
 
@@ -70,8 +72,8 @@ def new_table(title: str, first: str, *others: str) -> Table:
 
 def pair(rows: list[Row], here: Row) -> tuple[Row, Row]:
     """Return the rows of ours and of the peers of one set; one that is not there is empty."""
-    found = {row["contender"]: row for row in rows if cell(row) == cell(here)}
-    return found.get("ours", {}), found.get("peers", {})
+    by_contender = {row["contender"]: row for row in rows if cell(row) == cell(here)}
+    return by_contender.get("ours", {}), by_contender.get("peers", {})
 
 
 def set_name(row: Row) -> str:
@@ -87,5 +89,5 @@ def contender_name(row: Row) -> str:
 def numbers(verdict: Verdict) -> tuple[str, str]:
     """Return the value and its limit, small ones as powers of ten."""
     small = verdict.limit < 1e-3
-    value = "–" if verdict.value is None else f"{verdict.value:.1e}" if small else shown(verdict.value)
+    value = "–" if verdict.value is None else f"{verdict.value:.1e}" if small else format_figure(verdict.value)
     return value, f"{verdict.limit:g}"

@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmarks.answer import answer
 from benchmarks.evaluation.contenders import CONTENDERS, PACKAGES
 from benchmarks.evaluation.plan import EvaluationJob
-from benchmarks.inputs import around_centres
+from benchmarks.inputs import scatter_around_centers
 from benchmarks.measure import megabytes
 from shadowmetric.app.doctor.devices.figures import Figures, figures_or_reason
 from shadowmetric.batches.meter import peak_extra_bytes
@@ -45,33 +45,35 @@ def inputs(job: EvaluationJob) -> tuple[Tensor, Tensor]:
     """Return the embeddings and their shuffled labels."""
     generator = torch.Generator().manual_seed(job.seed)
     labels = (torch.arange(job.rows) % job.classes)[torch.randperm(job.rows, generator=generator)]
-    return around_centres(torch.randn(job.rows, job.dim, generator=generator), labels, generator), labels
+    return scatter_around_centers(torch.randn(job.rows, job.dim, generator=generator), labels, generator), labels
 
 
-def evaluated(job: EvaluationJob, embeddings: Tensor, labels: Tensor) -> tuple[dict[str, float], dict[str, float]]:
+def evaluate_contender(
+    job: EvaluationJob, embeddings: Tensor, labels: Tensor
+) -> tuple[dict[str, float], dict[str, float]]:
     """Return the figures, and the seconds of each stage, scaled up where the peers searched a part."""
     watch = Stopwatch()
-    found = CONTENDERS[job.contender](job, embeddings, labels, watch.note)
+    scores = CONTENDERS[job.contender](job, embeddings, labels, watch.note)
     seconds = watch.stop()
     if job.extrapolated:
         seconds["retrieval"] *= job.rows / job.searched
-    return found, seconds
+    return scores, seconds
 
 
 def figures(job: EvaluationJob) -> Figures:
     """Measure the job here and now."""
     tiny = replace(job, rows=WARM_UP_ROWS, classes=WARM_UP_CLASSES, queries=None)
-    evaluated(tiny, *inputs(tiny))
+    evaluate_contender(tiny, *inputs(tiny))
     embeddings, labels = inputs(job)
     outcome = []
-    peak = peak_extra_bytes(lambda: outcome.append(evaluated(job, embeddings, labels)))
-    ((found, seconds),) = outcome
+    peak = peak_extra_bytes(lambda: outcome.append(evaluate_contender(job, embeddings, labels)))
+    ((scores, seconds),) = outcome
     return {
         **{f"{stage}_s": length for stage, length in seconds.items()},
         "total_s": sum(seconds.values()),
         "extrapolated": job.extrapolated,
         "peak_extra_mb": megabytes(peak),
-        **found,
+        **scores,
         "version": ", ".join(f"{package} {importlib.metadata.version(package)}" for package in packages(job)),
     }
 

@@ -41,7 +41,7 @@ class LossesSettings:
     seed: int = 0
     """Seed of the random embeddings."""
     clustered: Flag = False
-    """Draw rows around class centres, as trained embeddings look, instead of at random."""
+    """Draw rows around class centers, as trained embeddings look, instead of at random."""
     full: Flag = False
     """Measure the whole grid; this takes long."""
     timeout: float = 300.0
@@ -59,19 +59,19 @@ def losses(*, settings: LossesSettings | None = None) -> None:
     at its peak, and the bytes that it keeps for backward. What cannot be measured is a row with the reason.
     """
     from benchmarks.losses.table import cell_table, ratio_table
-    from benchmarks.screen import BenchScreen, measured
+    from benchmarks.screen import BenchScreen, run_jobs
 
     settings = settings or LossesSettings()
-    jobs, timeout, out = planned(settings), settings.timeout, csv_path(settings.out, "bench")
+    jobs, timeout, out = plan_jobs(settings), settings.timeout, csv_path(settings.out, "bench")
     machine = this_machine()
     screen = BenchScreen(steps(jobs, machine, timeout), cell_table)
-    measured(LOSSES, jobs, lambda job: skip_reason(job, machine, timeout), timeout, out, screen)
+    run_jobs(LOSSES, jobs, lambda job: skip_reason(job, machine, timeout), timeout, out, screen)
     if any(row["contender"] == "ours" for row in screen.rows):
         screen.console.print(ratio_table(screen.rows))
     screen.say(f"The CSV is {out.resolve()}")
 
 
-def planned(settings: LossesSettings) -> list[Job]:
+def plan_jobs(settings: LossesSettings) -> list[Job]:
     """Return the jobs, cell by cell from small to large, or refuse settings that make no sense."""
     try:
         check_sizes("--batch", settings.batch)
@@ -81,18 +81,18 @@ def planned(settings: LossesSettings) -> list[Job]:
         check_sizes("--seed", [settings.seed], least=0)
         for name in settings.contender:
             check_choice(name, tuple(CONTENDERS), "--contender")
-    except ValueError as wrong:
-        raise Mistake(str(wrong)) from None
+    except ValueError as error:
+        raise Mistake(str(error)) from None
     check_timeout(settings.timeout)
     batches = settings.batch or (FULL_BATCHES if settings.full else BATCHES)
     dims = settings.dim or (FULL_DIMS if settings.full else DIMS)
-    chosen = [name for name in CONTENDERS if not settings.contender or name in settings.contender]
+    contenders = [name for name in CONTENDERS if not settings.contender or name in settings.contender]
     same = (settings.per_class, settings.repeats, settings.seed, settings.clustered)
     return [
         Job(name, batch, dim, *same)
         for batch in dict.fromkeys(batches)
         for dim in dict.fromkeys(dims)
-        for name in chosen
+        for name in contenders
     ]
 
 

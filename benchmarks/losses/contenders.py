@@ -62,12 +62,12 @@ def algorithm_1(embeddings: Embeddings, labels: Labels) -> Forward:
     def forward() -> Tensor:
         unit = nn.functional.normalize(embeddings)
         anchor, positive, negative = miner(embeddings, labels)
-        return printed_loss(unit[anchor], unit[positive], unit[negative])
+        return literal_loss(unit[anchor], unit[positive], unit[negative])
 
     return forward
 
 
-def printed_loss(anchor: Tensor, positive: Tensor, negative: Tensor) -> Scalar:
+def literal_loss(anchor: Tensor, positive: Tensor, negative: Tensor) -> Scalar:
     """Return Algorithm 1 line by line, on three (triplets, dim) tensors."""
     norms = torch.norm(anchor, p=2, dim=1, keepdim=True)
     near_shadow = torch.sum(anchor * positive, 1, keepdim=True) / norms

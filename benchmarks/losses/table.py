@@ -4,7 +4,7 @@ from rich import box
 from rich.table import Table
 
 from benchmarks.run import Row
-from benchmarks.screen import shown
+from benchmarks.screen import format_figure
 
 FIGURES = {  # column -> its heading
     "forward_ms": "forward ms",
@@ -31,7 +31,7 @@ def cell_table(rows: list[Row]) -> Table:
     if any(row["reason"] for row in rows):
         table.add_column("why not", overflow="fold")
     for row in rows:
-        table.add_row(row["contender"], *(shown(row[column]) for column in FIGURES), row["reason"] or "")
+        table.add_row(row["contender"], *(format_figure(row[column]) for column in FIGURES), row["reason"] or "")
     return table
 
 
@@ -44,6 +44,6 @@ def ratio_table(rows: list[Row]) -> Table:
     for here in (row for row in rows if row["contender"] == "ours"):
         ours = here["total_ms"]
         others = [total.get((cell(here), name)) for name in ("pml", "st", "algorithm-1")]
-        against = [shown(other / ours if other and ours else None, "×") for other in others]
-        table.add_row(str(here["batch"]), str(here["dim"]), *against, shown(here["ratio_to_product"], "×"))
+        against = [format_figure(other / ours if other and ours else None, "×") for other in others]
+        table.add_row(str(here["batch"]), str(here["dim"]), *against, format_figure(here["ratio_to_product"], "×"))
     return table

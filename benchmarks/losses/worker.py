@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.answer import answer
-from benchmarks.inputs import around_centres
+from benchmarks.inputs import scatter_around_centers
 from benchmarks.losses.contenders import CONTENDERS, PACKAGES
 from benchmarks.losses.plan import Job
 from benchmarks.measure import kept_bytes, megabytes, step, times
@@ -27,7 +27,7 @@ def inputs(job: Job) -> tuple[Tensor, Tensor]:
     labels = torch.arange(job.batch) // job.per_class
     embeddings = torch.randn(job.batch, job.dim, generator=generator)
     if job.clustered:
-        embeddings = around_centres(embeddings, labels, generator)
+        embeddings = scatter_around_centers(embeddings, labels, generator)
     return embeddings.requires_grad_(), labels
 
 

@@ -44,20 +44,20 @@ class MemorySettings:
 def memory(*, settings: MemorySettings | None = None) -> None:
     """Print the bytes that every loss and miner promises, as a formula and at a size, beside those it takes.
 
-    S rows of D numbers, P positive pairs, T listed triplets, C centres. Counted: live tensors at their most, forward
+    S rows of D numbers, P positive pairs, T listed triplets, C centers. Counted: live tensors at their most, forward
     and backward, the embeddings' gradient included. Resident: how far the memory of a process rose in such a step,
     with allocator and BLAS. Kept: what is held between forward and backward. A row that takes more than its formula
     says is marked, and the command then ends with exit code 1.
     """
     import sys
 
-    from benchmarks.screen import BenchScreen, Step, measured
+    from benchmarks.screen import BenchScreen, Step, run_jobs
 
     settings = settings or MemorySettings()
-    jobs, out = planned(settings), csv_path(settings.out, "bench-memory")
+    jobs, out = plan_jobs(settings), csv_path(settings.out, "bench-memory")
     steps = [Step(f"{job.name} at {job.batch} × {job.dim}", (job.batch, job.dim), EXPECTED_SECONDS) for job in jobs]
     screen = BenchScreen(steps, size_table)
-    measured(MEMORY, jobs, skip_reason, settings.timeout, out, screen)
+    run_jobs(MEMORY, jobs, skip_reason, settings.timeout, out, screen)
     screen.console.print(formula_table(screen.rows))
     over = [f"{row['name']} at {row['batch']} × {row['dim']}" for row in screen.rows if row["over"]]
     screen.say(f"More than its formula: {'; '.join(over) or 'none'}.")
@@ -66,7 +66,7 @@ def memory(*, settings: MemorySettings | None = None) -> None:
         sys.exit(1)
 
 
-def planned(settings: MemorySettings) -> list[MemoryJob]:
+def plan_jobs(settings: MemorySettings) -> list[MemoryJob]:
     """Return the jobs, size by size, or refuse settings that make no sense."""
     try:
         check_sizes("--batch", settings.batch, least=2)
@@ -77,8 +77,8 @@ def planned(settings: MemorySettings) -> list[MemoryJob]:
         check_choice(settings.dtype, DTYPES, "--dtype")
         for name in settings.name:
             check_choice(name, tuple(SUBJECTS), "--name")
-    except ValueError as wrong:
-        raise Mistake(str(wrong)) from None
+    except ValueError as error:
+        raise Mistake(str(error)) from None
     check_timeout(settings.timeout)
     same = (settings.per_class, settings.scratch_mb, settings.dtype, settings.seed)
     return [

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.answer import answer
-from benchmarks.memory.live_bytes import counted
+from benchmarks.memory.live_bytes import count_live_bytes
 from benchmarks.run import kind
 from shadowmetric import mining
 from shadowmetric.app.doctor.devices.figures import Figures, figures_or_reason
@@ -61,7 +61,7 @@ class MemoryJob:
         return self.scratch_mb * 2**20
 
 
-def _named(name: str) -> Callable[[MemoryJob], Any]:
+def _name_terms(name: str) -> Callable[[MemoryJob], Any]:
     def built(job: MemoryJob) -> nn.Module:
         loss: Any = build_loss(name, margin=MARGIN, miner="semi_hard", classes=_classes(job), dim=job.dim)
         loss.scratch_bytes = job.scratch_bytes
@@ -73,7 +73,7 @@ def _named(name: str) -> Callable[[MemoryJob], Any]:
 
 
 SUBJECTS: dict[str, Callable[[MemoryJob], Any]] = {
-    **{name: _named(name) for name in LOSSES if name not in CONTROLS},
+    **{name: _name_terms(name) for name in LOSSES if name not in CONTROLS},
     "shadow, all": lambda job: ShadowLoss(MARGIN, miner="all", scratch_bytes=job.scratch_bytes),
     "hard miner": lambda job: mining.HardMiner(scratch_bytes=job.scratch_bytes),
     "batch-hard miner": lambda job: mining.BatchHardMiner(scratch_bytes=job.scratch_bytes),
@@ -113,14 +113,14 @@ def figures(job: MemoryJob) -> Figures:
     parameters = list(subject.parameters()) if isinstance(subject, nn.Module) else []
     for parameter in parameters:
         parameter.grad = None
-    found: list[Any] = []
+    outputs: list[Any] = []
 
     def once() -> Any:
-        found[:] = [step()]
-        return found[0] if isinstance(found[0], Tensor) else None
+        outputs[:] = [step()]
+        return outputs[0] if isinstance(outputs[0], Tensor) else None
 
-    count = counted(once, [embeddings, labels, *parameters])
-    triplets = 0 if isinstance(found[0], Tensor) else len(found[0].anchor)
+    count = count_live_bytes(once, [embeddings, labels, *parameters])
+    triplets = 0 if isinstance(outputs[0], Tensor) else len(outputs[0].anchor)
     centers = len(subject.centers) if isinstance(subject, ProxyLoss) else 0
     sizes = Sizes(job.batch, job.dim, positive_pairs(labels), triplets, centers=centers)
     peak, kept = cost.peak(sizes), cost.kept.at(sizes)

@@ -58,7 +58,7 @@ class Counted(NamedTuple):
     where: str  # the operation that reached the peak
 
 
-def counted(step: Callable[[], Any], known: Iterable[Tensor]) -> Counted:
+def count_live_bytes(step: Callable[[], Any], known: Iterable[Tensor]) -> Counted:
     """Run a forward pass, and backward if its value wants it; return what was kept between them and the peak."""
     with LiveBytes(known) as live:
         value = step()

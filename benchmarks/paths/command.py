@@ -13,7 +13,7 @@ from benchmarks.losses.plan import check_sizes
 from benchmarks.paths.compile_times import COMPILED, measure_compile
 from benchmarks.paths.paths import COLUMNS, measure_case
 from benchmarks.run import Row
-from benchmarks.settings import File, Flag, Names, Sizes, opened
+from benchmarks.settings import File, Flag, Names, Sizes, open_csv
 from shadowmetric.app.doctor.devices.contenders import contender_names
 from shadowmetric.app.doctor.devices.loss_steps import Case, cases
 from shadowmetric.app.doctor.devices.times import use_threads
@@ -63,10 +63,10 @@ def paths(*, settings: PathsSettings | None = None) -> None:
     from benchmarks.screen import BenchScreen
 
     settings = settings or PathsSettings()
-    jobs = planned(settings)
+    jobs = plan_cases(settings)
     screen = BenchScreen(steps(jobs), size_table)
     try:
-        target = nullcontext() if settings.csv is None else opened(settings.csv, "--csv")
+        target = nullcontext() if settings.csv is None else open_csv(settings.csv, "--csv")
         with use_threads(settings.threads), target as file, screen:
             for row in rows(jobs, settings.rounds, file):
                 screen.add(row)
@@ -81,7 +81,7 @@ def paths(*, settings: PathsSettings | None = None) -> None:
         screen.say(f"The CSV is {settings.csv.resolve()}")
 
 
-def planned(settings: PathsSettings) -> list[Case]:
+def plan_cases(settings: PathsSettings) -> list[Case]:
     """Return the cases, size by size, or refuse settings that make no sense."""
     try:
         check_sizes("--sizes", settings.sizes, least=2)

@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 from cyclopts import Parameter
 
-from benchmarks.settings import File, Flag, Sizes, opened
+from benchmarks.settings import File, Flag, Sizes, open_csv
 from shadowmetric.errors import Mistake
 
 BATCHES = (1_000, 10_000, 100_000, 1_000_000)
@@ -79,20 +79,20 @@ def scale(*, settings: ScaleSettings | None = None) -> None:
 
     settings = settings or ScaleSettings()
     check(settings)
-    with nullcontext() if settings.out is None else opened(settings.out) as file:
-        found = ({} if settings.paper else measured_here(settings)) | computed(settings)
-        show(found, settings)
+    with nullcontext() if settings.out is None else open_csv(settings.out) as file:
+        results = ({} if settings.paper else measure_this_machine(settings)) | predict_rows(settings)
+        show(results, settings)
         if file is not None:
-            write_rows(file, [*found.get("measured", []), *found["computed"]])
+            write_rows(file, [*results.get("measured", []), *results["computed"]])
     if settings.out is not None and not settings.json:
         say(screen(), f"The CSV is {settings.out.resolve()}")
 
 
-def computed(settings: ScaleSettings) -> dict[str, Any]:
+def predict_rows(settings: ScaleSettings) -> dict[str, Any]:
     """Return rows and crossings of the assumed GPUs."""
     from benchmarks.scale.costs import Step, crossings, row, rows_where_overtaken
 
-    machine, network = assumed(settings)
+    machine, network = assume_machine(settings)
 
     def step(batch: int, dim: int, ranks: int = 1) -> Step:
         return Step(batch, dim, ranks, settings.paper_micro_batch, settings.per_class, settings.loss)
@@ -126,8 +126,8 @@ def check(settings: ScaleSettings) -> None:
         for name in ("ranks", "paper_batch", "paper_ranks", "paper_dim"):
             check_sizes(option(name), getattr(settings, name))
         check_choice(settings.loss, KINDS, "--loss")
-    except ValueError as wrong:
-        raise Mistake(str(wrong)) from None
+    except ValueError as error:
+        raise Mistake(str(error)) from None
     for name in ("image_gflop", "image_mb", "weights_millions", "embedder_tflops", "product_tflops", "memory_tb"):
         above_zero(name, getattr(settings, name))
     for name in ("memory_gb", "link_gbit"):
@@ -149,7 +149,7 @@ def option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def assumed(settings: ScaleSettings):
+def assume_machine(settings: ScaleSettings):
     """Return the GPU and the embedder that the settings describe."""
     from benchmarks.scale.costs import Machine, Network
 
@@ -168,10 +168,10 @@ def assumed(settings: ScaleSettings):
     )
 
 
-def measured_here(settings: ScaleSettings) -> dict[str, Any]:
+def measure_this_machine(settings: ScaleSettings) -> dict[str, Any]:
     """Return predicted and measured rows of this machine, and what it was found to be like."""
     from benchmarks.scale.costs import row
-    from benchmarks.scale.ranks import Trial, calibrated, measured
+    from benchmarks.scale.ranks import Trial, calibrate, measure_ranks
     from benchmarks.training.speed import Measuring
 
     trial = Trial(
@@ -180,20 +180,20 @@ def measured_here(settings: ScaleSettings) -> dict[str, Any]:
     screen = Measuring()
     try:
         screen.begin("starting processes")
-        found = measured(trial, screen.begin)
+        measurements = measure_ranks(trial, screen.begin)
     finally:
         screen.close()
-    machine, network = calibrated(found, trial)
+    machine, network = calibrate(measurements, trial)
     names = ("seconds", "core_seconds", "extra_bytes", "received_bytes", "loopback_bytes", "collectives")
     rows = []
     for ranks in sorted(set(settings.ranks)):
-        of_ranks = {name: [rank[name] for rank in found[ranks] if rank.get(name) is not None] for name in names}
+        of_ranks = {name: [rank[name] for rank in measurements[ranks] if rank.get(name) is not None] for name in names}
         worst = {f"measured_{name}": max(values) if values else None for name, values in of_ranks.items()}
         rows.append(row(machine, network, trial.step(ranks)) | worst)
     return {"measured": rows, "calibrated": {"machine": machine, "network": network}}
 
 
-def show(found: dict[str, Any], settings: ScaleSettings) -> None:
+def show(results: dict[str, Any], settings: ScaleSettings) -> None:
     """Print tables or JSON."""
     from benchmarks.run import place
     from benchmarks.scale.table import print_computed, print_measured
@@ -201,13 +201,13 @@ def show(found: dict[str, Any], settings: ScaleSettings) -> None:
     from shadowmetric.app.cli.screen import screen
 
     if settings.json:
-        things = {name: found[name] for name in ("calibrated", "assumed") if name in found}
+        things = {name: results[name] for name in ("calibrated", "assumed") if name in results}
         plain = {name: {part: asdict(thing) for part, thing in parts.items()} for name, parts in things.items()}
-        print_json(finite(found | plain | {"place": place()}))
+        print_json(finite(results | plain | {"place": place()}))
         return
-    if "measured" in found:
-        print_measured(screen(), found)
-    print_computed(screen(), found)
+    if "measured" in results:
+        print_measured(screen(), results)
+    print_computed(screen(), results)
 
 
 def write_rows(file: TextIO, rows: list[dict[str, Any]]) -> None:

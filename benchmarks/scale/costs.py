@@ -69,7 +69,7 @@ class Machine:
     cores: float = math.inf  # that ranks share
     together: float = 1.0  # how much slower a core is while another one computes too
     call: float = 0.0  # seconds of a loss, whatever its size
-    update: float = 0.0  # seconds of the optimiser
+    update: float = 0.0  # seconds of the optimizer
     scatter: int = 1  # how often reduce-scatter sends what it must; gloo's takes the bytes of an all-reduce, which is 2
 
 
@@ -258,10 +258,10 @@ def crossings(machine: Machine, network: Network, step: Step) -> Crossings:
     loss = shares * (loss_seconds(machine, many) - machine.call)
     embedder = shares * embedder_flops(network, many) / machine.embedder
     sent = (1 + machine.scatter) * step.batch * step.dim * NUMBER / machine.link
-    return Crossings(*(overtaken(work, sent, machine.latency) for work in (loss, embedder, loss + embedder)))
+    return Crossings(*(find_crossing(work, sent, machine.latency) for work in (loss, embedder, loss + embedder)))
 
 
-def overtaken(work: float, sent: float, latency: float) -> float:
+def find_crossing(work: float, sent: float, latency: float) -> float:
     """Return the R with (R - 1) (sent + 2 latency R) = work."""
     difference = sent - 2 * latency
     return 2 * (sent + work) / (difference + math.sqrt(difference**2 + 8 * latency * (sent + work)))

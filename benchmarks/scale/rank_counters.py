@@ -48,7 +48,7 @@ def middle_peak(action: Callable[[], object]) -> int | None:
 
 
 @contextlib.contextmanager
-def counted() -> Iterator[dict[str, float]]:
+def count_collectives() -> Iterator[dict[str, float]]:
     """Count the calls of torch.distributed, and the bytes that this rank must receive by them."""
     counts = {"calls": 0.0, "bytes": 0.0}
     rank, ranks = ranks_here()
@@ -67,10 +67,10 @@ def counted() -> Iterator[dict[str, float]]:
     def noting(name: str) -> Callable[..., Any]:
         call = getattr(dist, name)
 
-        def noted(*given: Any, **named: Any) -> Any:
+        def noted(*args: Any, **named: Any) -> Any:
             counts["calls"] += 1
-            counts["bytes"] += received[name](*given)
-            return call(*given, **named)
+            counts["bytes"] += received[name](*args)
+            return call(*args, **named)
 
         return noted
 

@@ -4,7 +4,7 @@ Processes are started once; the same ones form groups of 3, 2 and 1 ranks, one t
 apart, so that a prediction is a sum of parts that never saw a whole step:
 
     alone        one rank: micro-batches embedded twice, as a cached step does; the loss of all rows and of a quarter of
-                 them against all; the optimiser's step
+                 them against all; the optimizer's step
     together     two ranks: the same micro-batches at once (cores slow one another), and an all-gather of few
                  rows and of many: latency and bandwidth
 
@@ -31,11 +31,11 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.scale.costs import NUMBER, Machine, Network, Step, backward_flops, product_flops
-from benchmarks.scale.rank_counters import cores_here, counted, fastest, loopback_bytes, middle_peak
+from benchmarks.scale.rank_counters import cores_here, count_collectives, fastest, loopback_bytes, middle_peak
 from shadowmetric.app.models import Embedder, build_embedder
 from shadowmetric.batches import GatheredLoss
 from shadowmetric.batches.budget import probe_embedder
-from shadowmetric.batches.cached import cached_step
+from shadowmetric.batches.cached import run_cached_step
 from shadowmetric.losses import ShadowLoss
 from shadowmetric.ops.ranks import ranks_here, share
 
@@ -70,19 +70,19 @@ class Trial:
         return Step(self.batch, self.dim, ranks, self.micro_batch, self.per_class)
 
 
-def measured(what: Trial, say: Say = lambda sentence: None) -> dict[int, list[Figures]]:
+def measure_ranks(what: Trial, say: Say = lambda sentence: None) -> dict[int, list[Figures]]:
     """Return what each rank of each group found: {ranks: [of rank 0, of rank 1, ...]}."""
     groups = sorted({*what.ranks, 1, 2}, reverse=True)  # ranks that are done end, and take no time from the others
     with tempfile.TemporaryDirectory() as folder:
         processes = spawn(_begin, (groups, folder, asdict(what)), nprocs=groups[0], join=False)
         assert processes is not None
-        said = 0
+        count = 0
         try:
             while not processes.join(timeout=0.2):
                 notes = [ranks for ranks in groups if Path(folder, f"{ranks}.begun").exists()]
-                for ranks in notes[said:]:
+                for ranks in notes[count:]:
                     say(f"{ranks} rank(s)")
-                said = len(notes)
+                count = len(notes)
         finally:
             for process in filter(None, processes.processes):
                 process.terminate()
@@ -105,24 +105,24 @@ def _begin(rank: int, groups: list[int], folder: str, what: Figures) -> None:
 def on_a_rank(what: Trial) -> Figures:
     """Return what this rank finds: parts on one and two ranks, and whole steps."""
     rank, ranks = ranks_here()
-    embedder, images, labels = made(what)
-    found: Figures = {}
+    embedder, images, labels = make_subject(what)
+    figures: Figures = {}
     if ranks <= 2:
-        found["embedder"] = fastest(lambda: embedded_twice(embedder, images, what.micro_batch), what.repeats).core
+        figures["embedder"] = fastest(lambda: embed_twice(embedder, images, what.micro_batch), what.repeats).core
     if ranks == 2:
         for name, size in (("few", FEW), ("many", MANY)):
-            found[name] = fastest(gather_of(size), 4 * what.repeats).clock
+            figures[name] = fastest(gather_of(size), 4 * what.repeats).clock
     if ranks == 1:
-        found |= alone(embedder, images, labels, what)
+        figures |= alone(embedder, images, labels, what)
     if ranks in what.ranks:
         own = share(what.batch, rank, ranks)
         own = slice(own.start, own.stop)
-        found |= whole_steps(embedder, images[own], labels[own], what)
-    return found
+        figures |= whole_steps(embedder, images[own], labels[own], what)
+    return figures
 
 
-def made(what: Trial) -> tuple[Embedder, Tensor, Tensor]:
-    """Return an embedder, and a batch of random pictures."""
+def make_subject(what: Trial) -> tuple[Embedder, Tensor, Tensor]:
+    """Return an embedder, and a batch of random images."""
     embedder = build_embedder(BACKBONE, dim=what.dim, channels=1, size=PIXELS)
     embedder.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     random = torch.Generator().manual_seed(0)
@@ -134,21 +134,21 @@ def alone(embedder: Embedder, images: Tensor, labels: Tensor, what: Trial) -> Fi
     """Return the parts of a step in one process, and what the model wants to know of the embedder."""
     with torch.no_grad():
         rows = torch.cat([embedder(part) for part in images.split(what.micro_batch)])
-    found: Figures = {
-        name: fastest(lambda count=count: compared(rows, labels, count), 2 * what.repeats).core
+    figures: Figures = {
+        name: fastest(lambda count=count: compare_share(rows, labels, count), 2 * what.repeats).core
         for name, count in (("loss", what.batch), ("loss_of_some", what.some))
     }
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         embedder(images[:2])
     probe = probe_embedder(embedder, images[: what.micro_batch], most=2**30)
     some = images[: PIECES * what.micro_batch]
-    peak = middle_peak(lambda: embedded_twice(embedder, some, what.micro_batch))
+    peak = middle_peak(lambda: embed_twice(embedder, some, what.micro_batch))
     optimizer = torch.optim.Adam(embedder.parameters())
     embedder(images[:2]).sum().backward()
-    found |= {"update": fastest(optimizer.step, what.repeats).core, "flops": counter.get_total_flops() / 2}
+    figures |= {"update": fastest(optimizer.step, what.repeats).core, "flops": counter.get_total_flops() / 2}
     embedder.zero_grad(set_to_none=True)
     some_bytes = probe.per_image * len(images[: what.micro_batch]) + NUMBER * what.dim * len(some)
-    return found | {
+    return figures | {
         "kept_bytes": probe.per_image,
         "step_bytes": probe.step if peak is None else peak - some_bytes,
         "weights": sum(parameter.numel() for parameter in embedder.parameters()),
@@ -157,7 +157,7 @@ def alone(embedder: Embedder, images: Tensor, labels: Tensor, what: Trial) -> Fi
     }
 
 
-def embedded_twice(embedder: nn.Module, images: Tensor, micro_batch: int) -> None:
+def embed_twice(embedder: nn.Module, images: Tensor, micro_batch: int) -> None:
     """Do what a cached step does with the embedder: forward without a graph; forward and backward."""
     with torch.no_grad():
         rows = torch.cat([embedder(part) for part in images.split(micro_batch)])
@@ -166,7 +166,7 @@ def embedded_twice(embedder: nn.Module, images: Tensor, micro_batch: int) -> Non
     embedder.zero_grad(set_to_none=True)
 
 
-def compared(rows: Tensor, labels: Tensor, count: int) -> None:
+def compare_share(rows: Tensor, labels: Tensor, count: int) -> None:
     """Compare the first rows with all, as a rank does, forward and backward."""
     own, others = rows[:count].clone().requires_grad_(), rows.clone().requires_grad_()
     sums = ShadowLoss().sums(own, labels[:count], references=others, reference_labels=labels, anchors_at=0)
@@ -176,8 +176,8 @@ def compared(rows: Tensor, labels: Tensor, count: int) -> None:
 def gather_of(size: int) -> Callable[[], object]:
     """Return an all-gather of so many bytes from each rank."""
     rows = torch.zeros(size // 4)
-    found = [torch.empty_like(rows) for _ in range(dist.get_world_size())]
-    return lambda: dist.all_gather(found, rows)
+    buffers = [torch.empty_like(rows) for _ in range(dist.get_world_size())]
+    return lambda: dist.all_gather(buffers, rows)
 
 
 def whole_steps(embedder: Embedder, images: Tensor, labels: Tensor, what: Trial) -> Figures:
@@ -188,7 +188,7 @@ def whole_steps(embedder: Embedder, images: Tensor, labels: Tensor, what: Trial)
     loss = GatheredLoss(ShadowLoss())
 
     def step() -> None:
-        cached_step(wrapped, images, labels, loss, what.micro_batch)
+        run_cached_step(wrapped, images, labels, loss, what.micro_batch)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
@@ -199,27 +199,27 @@ def whole_steps(embedder: Embedder, images: Tensor, labels: Tensor, what: Trial)
     took = fastest(step, what.repeats, warm_up=0)
     dist.barrier()
     after = loopback_bytes()
-    found: Figures = {"seconds": took.clock, "core_seconds": took.core, "extra_bytes": middle_peak(step)}
+    figures: Figures = {"seconds": took.clock, "core_seconds": took.core, "extra_bytes": middle_peak(step)}
     if before is not None and after is not None:
-        found["loopback_bytes"] = (after - before) / what.repeats / ranks
+        figures["loopback_bytes"] = (after - before) / what.repeats / ranks
     dist.barrier()
     if isinstance(wrapped, DistributedDataParallel):
-        wrapped.register_comm_hook(None, lambda _, bucket: _sent_by_a_function(bucket))
-    with counted() as counts:
+        wrapped.register_comm_hook(None, lambda _, bucket: _send_gradients(bucket))
+    with count_collectives() as counts:
         step()
-    return found | {"received_bytes": counts["bytes"], "collectives": counts["calls"]}
+    return figures | {"received_bytes": counts["bytes"], "collectives": counts["calls"]}
 
 
-def _sent_by_a_function(bucket: Any) -> Any:
+def _send_gradients(bucket: Any) -> Any:
     """Send gradients as DistributedDataParallel does, by a call that can be counted."""
     done = dist.all_reduce(bucket.buffer(), async_op=True)
     assert done is not None
     return done.get_future().then(lambda future: future.value()[0] / dist.get_world_size())
 
 
-def calibrated(found: dict[int, list[Figures]], what: Trial) -> tuple[Machine, Network]:
+def calibrate(measurements: dict[int, list[Figures]], what: Trial) -> tuple[Machine, Network]:
     """Return this machine and the embedder as the parts show them."""
-    one, two = found[1][0], found[2]
+    one, two = measurements[1][0], measurements[2]
     network = Network(
         f"{BACKBONE}, {PIXELS} pixels",
         one["flops"],

@@ -10,9 +10,9 @@ from shadowmetric.app.cli.screen import new_table, say
 SMALLEST = 0.01  # that a table shows
 
 
-def print_measured(console: Console, found: dict[str, Any]) -> None:
+def print_measured(console: Console, results: dict[str, Any]) -> None:
     """Print what the model said of steps here beside what they took."""
-    rows, machine, network = found["measured"], *found["calibrated"].values()
+    rows, machine, network = results["measured"], *results["calibrated"].values()
     first = rows[0]
     say(console, f"Measured here: {network.name}, S = {first['batch']:,}, D = {first['dim']}, one thread a rank.")
     busy = f"{machine.cores:.0f} core(s), each {machine.together:.2f} × as slow while another computes"
@@ -44,15 +44,15 @@ def beside(row: dict[str, Any], name: str, unit: float = 1.0) -> list[str]:
     return [digits(computed), "–" if measured is None else digits(measured), ratio]
 
 
-def print_computed(console: Console, found: dict[str, Any]) -> None:
+def print_computed(console: Console, results: dict[str, Any]) -> None:
     """Print bytes, operations and traffic, then seconds, then where the gather overtakes."""
-    machine, network = found["assumed"].values()
+    machine, network = results["assumed"].values()
     say(console, "Computed, not measured: GPUs that are not here. Assumed:")
     say(
         console,
         f"  a GPU of {machine.memory / 1e9:,.0f} GB: {speeds(machine)}, blocks {machine.passes / 1e12:.2g} TB/s;",
     )
-    say(console, f"  an embedder of {described(network)}.")
+    say(console, f"  an embedder of {describe_embedder(network)}.")
     costs = new_table(
         "Bytes, operations (TF: 10^12) and traffic of a rank in a step",
         *("S", "D", "ranks", "rows", "held GB", "peak GB", "fits"),
@@ -62,7 +62,7 @@ def print_computed(console: Console, found: dict[str, Any]) -> None:
         "Milliseconds of a step, one part after another",
         *("S", "D", "ranks", "embedder", "loss", "gather", "weights", "small", "step", "gather %", "ring"),
     )
-    for row in found["computed"]:
+    for row in results["computed"]:
         where = [f"{row['batch']:,}", str(row["dim"]), f"{row['ranks']:,}"]
         peak = row["held_bytes"] + row["extra_bytes"]
         costs.add_row(
@@ -79,7 +79,7 @@ def print_computed(console: Console, found: dict[str, Any]) -> None:
         "Ranks from which the gather takes longer than what a rank computes",
         *("S", "D", "than the loss", "than the embedder", "than both", "rows a rank (loss, no latency)"),
     )
-    for point in found["crossings"]:
+    for point in results["crossings"]:
         ranks = [f"{point[name]:,.0f}" for name in ("loss", "embedder", "both")]
         points.add_row(f"{point['batch']:,}", str(point["dim"]), *ranks, f"{point['rows']:,.0f}")
     for table in (costs, times, points):
@@ -96,7 +96,7 @@ def speeds(machine: Machine) -> str:
     )
 
 
-def described(network: Network) -> str:
+def describe_embedder(network: Network) -> str:
     """Say what an embedder costs."""
     return (
         f"{network.flops / 1e9:.3g} GFLOP an image forward, {network.kept_bytes / 1e6:.3g} MB kept of it, "

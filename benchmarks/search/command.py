@@ -49,7 +49,7 @@ def search(
         if value < 2:
             raise Mistake(f"{name} is {value}; it must be 2 or more.")
     with Bar() as bar:
-        found = measure_search(rows, dim, classes, queries, kinds, bar)
+        contenders = measure_search(rows, dim, classes, queries, kinds, bar)
     lines = [
         (
             one.name,
@@ -60,7 +60,7 @@ def search(
             f"{one.milliseconds(0.95):.2f}",
             f"{one.milliseconds_together():.3f}",
         )
-        for one in found
+        for one in contenders
     ]
     table = new_table(f"{rows:,} rows of {dim}, the 10 nearest", *COLUMNS)
     table.columns[0].justify = "left"

@@ -3,7 +3,7 @@
 Rows are made: so many classes, each a direction with noise around it, as embeddings are. Queries are made the same
 way and are no rows. What is timed is the search, not the names of what it found. Every contender answers the same
 queries, one at a time and a hundred at once, in turn, so that a noisy minute hits all of them. `found` is the share of
-the ten exact neighbours (or others as near) that it finds.
+the ten exact neighbors (or others as near) that it finds.
 
 Memory: the rows in float32, and what each contender keeps.
 """
@@ -22,8 +22,8 @@ from shadowmetric.app.serving.galleries import approximate
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.progress import Report
 from shadowmetric.runtime.entries import About
+from shadowmetric.runtime.images import Shape
 from shadowmetric.runtime.index_file import Contents, write_index
-from shadowmetric.runtime.pictures import Shape
 
 K = 10
 TOGETHER = 100  # queries at once
@@ -60,34 +60,34 @@ def measure_search(
     faiss = approximate.faiss_here()
     for kind in kinds:
         approximate.check_kind(kind)
-    gallery, asked = made_rows(rows, dim, classes, queries)
+    gallery, query_rows = make_rows(rows, dim, classes, queries)
     with tempfile.TemporaryDirectory() as folder:
         contenders = []
         for kind in (None, *kinds):
             say(f"building {kind or 'exact'}", 0.0)
             contenders += [ours(gallery, kind, Path(folder)), plain(faiss, gallery, kind)]
-        exact = contenders[1].search(asked, K)[0]
+        exact = contenders[1].search(query_rows, K)[0]
         for one in contenders:
-            one.found = float((one.search(asked, K)[0] >= exact[:, -1:] - approximate.ROUNDING * 10).mean())
+            one.found = float((one.search(query_rows, K)[0] >= exact[:, -1:] - approximate.ROUNDING * 10).mean())
         for number in range(queries):
             say("searching", number / queries)
             for one in contenders:
-                one.alone.append(seconds(one.search, asked[number : number + 1]))
+                one.alone.append(seconds(one.search, query_rows[number : number + 1]))
                 if number % 20 == 0:
-                    one.together.append(seconds(one.search, asked[:TOGETHER]))
+                    one.together.append(seconds(one.search, query_rows[:TOGETHER]))
     return contenders
 
 
-def made_rows(rows: int, dim: int, classes: int, queries: int) -> tuple[np.ndarray, np.ndarray]:
+def make_rows(rows: int, dim: int, classes: int, queries: int) -> tuple[np.ndarray, np.ndarray]:
     """Return rows in float16 and queries in float32, all of length 1."""
     draw = np.random.default_rng(0)
-    centres = draw.normal(size=(classes, dim)).astype(np.float32)
-    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+    centers = draw.normal(size=(classes, dim)).astype(np.float32)
+    centers /= np.linalg.norm(centers, axis=1, keepdims=True)
 
     def some(count: int) -> np.ndarray:
-        found = centres[draw.integers(0, classes, count)]
-        found += draw.normal(scale=NOISE / np.sqrt(dim), size=(count, dim)).astype(np.float32)
-        return found / np.linalg.norm(found, axis=1, keepdims=True)
+        sample = centers[draw.integers(0, classes, count)]
+        sample += draw.normal(scale=NOISE / np.sqrt(dim), size=(count, dim)).astype(np.float32)
+        return sample / np.linalg.norm(sample, axis=1, keepdims=True)
 
     return np.concatenate([some(min(65536, rows - start)).astype(np.float16) for start in range(0, rows, 65536)]), some(
         max(queries, TOGETHER)
@@ -125,19 +125,19 @@ def plain(faiss: Any, gallery: np.ndarray, kind: str | None) -> Contender:
         index = faiss.IndexHNSWFlat(dim, approximate.LINKS, faiss.METRIC_INNER_PRODUCT)
         index.hnsw.efConstruction = approximate.WIDTH_OF_BUILDING
     else:
-        centres = approximate.centres_for(len(rows))
-        index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, centres, faiss.METRIC_INNER_PRODUCT)
+        centers = approximate.centers_for(len(rows))
+        index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, centers, faiss.METRIC_INNER_PRODUCT)
         index.cp.min_points_per_centroid = 1
-        index.train(approximate.sample(gallery, approximate.ROWS_FOR_A_CENTRE * centres))
+        index.train(approximate.sample(gallery, approximate.ROWS_FOR_A_CENTER * centers))
     index.add(rows)
     if kind is not None:
-        approximate.tuned(index, kind, gallery)
+        approximate.tune_search(index, kind, gallery)
     size = rows.nbytes if kind is None else len(faiss.serialize_index(index))
     return Contender(f"faiss {kind or 'flat'}", index.search, time.perf_counter() - begin, size)
 
 
-def seconds(search: Search, asked: np.ndarray) -> float:
+def seconds(search: Search, query_rows: np.ndarray) -> float:
     """Return how long an answer takes."""
     begin = time.perf_counter()
-    search(asked, K)
+    search(query_rows, K)
     return time.perf_counter() - begin

@@ -1,6 +1,6 @@
 """What a bundle costs a small machine, in an environment that was really installed.
 
-    shadowmetric export runs/photos --bundle device --pictures photos
+    shadowmetric export runs/photos --bundle device --gallery photos
     python -m benchmarks.serving.device_cost device photo.jpg --csv device.csv
 
 A new environment gets what the bundle's requirements.txt asks for (onnxruntime, numpy, pillow and what they need) and
@@ -44,16 +44,16 @@ print(json.dumps([ended.returncode, ended.stderr[-300:], seconds, peak * (1 if s
 """
 
 
-def device_cost(bundle: Path, picture: Path) -> dict[str, Any]:
+def device_cost(bundle: Path, image: Path) -> dict[str, Any]:
     """Install an environment, and return what a search in it costs, with the versions that were installed."""
     check_bundle(bundle)
     with tempfile.TemporaryDirectory() as folder:
         environment = Path(folder) / "environment"
-        python = installed(environment, bundle / REQUIREMENTS)
-        found = versions(python)
-        if found.pop("torch"):
+        python = make_environment(environment, bundle / REQUIREMENTS)
+        packages = versions(python)
+        if packages.pop("torch"):
             raise Stopped("the environment has torch, which nothing in it asks for; this is a defect: report it.")
-        return found | measured(python, bundle, picture) | {"environment_mb": size_mb(environment)}
+        return packages | measure_search(python, bundle, image) | {"environment_mb": size_mb(environment)}
 
 
 def check_bundle(bundle: Path) -> None:
@@ -65,7 +65,7 @@ def check_bundle(bundle: Path) -> None:
         )
 
 
-def installed(environment: Path, requirements: Path) -> Path:
+def make_environment(environment: Path, requirements: Path) -> Path:
     """Make an environment with what a file asks for, compiled as pip does; return its Python."""
     python = environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     for words in install_words(environment, python, requirements):
@@ -78,15 +78,15 @@ def installed(environment: Path, requirements: Path) -> Path:
 def install_words(environment: Path, python: Path, requirements: Path) -> list[list[str]]:
     """Return the commands that make an environment; neither leaves an installer in it."""
     uv = Path(sys.executable).with_name("uv.exe" if os.name == "nt" else "uv")
-    to, asked = str(python), ["-r", str(requirements.resolve())]
+    to, options = str(python), ["-r", str(requirements.resolve())]
     if uv.exists():
         return [
             [str(uv), "venv", "--python", sys.executable, str(environment)],
-            [str(uv), "pip", "install", "--compile-bytecode", "--python", to, *asked],
+            [str(uv), "pip", "install", "--compile-bytecode", "--python", to, *options],
         ]
     return [
         [sys.executable, "-m", "venv", "--without-pip", str(environment)],
-        [sys.executable, "-m", "pip", "--python", to, "install", *asked],
+        [sys.executable, "-m", "pip", "--python", to, "install", *options],
     ]
 
 
@@ -98,17 +98,17 @@ def plain_environment() -> dict[str, str]:
 def versions(python: Path) -> dict[str, Any]:
     """Return the versions that a Python has, and whether torch is there."""
     words = [str(python), "-c", VERSIONS, *PACKAGES]
-    said = subprocess.run(words, capture_output=True, text=True, check=True, env=plain_environment()).stdout
-    return json.loads(said)
+    output = subprocess.run(words, capture_output=True, text=True, check=True, env=plain_environment()).stdout
+    return json.loads(output)
 
 
-def measured(python: Path, bundle: Path, picture: Path, calls: int = CALLS) -> dict[str, float]:
+def measure_search(python: Path, bundle: Path, image: Path, calls: int = CALLS) -> dict[str, float]:
     """Return the median time and the largest memory of whole searches in a bundle, after one that is not counted."""
-    words = [str(python), "-m", "device", "search", str(picture.resolve())]
-    found = [one_call(words, bundle) for _ in range(calls + 1)][1:]
+    words = [str(python), "-m", "device", "search", str(image.resolve())]
+    runs = [one_call(words, bundle) for _ in range(calls + 1)][1:]
     return {
-        "search_seconds": round(statistics.median(seconds for seconds, _ in found), 3),
-        "peak_resident_mb": round(max(peak for _, peak in found) / 1e6, 1),
+        "search_seconds": round(statistics.median(seconds for seconds, _ in runs), 3),
+        "peak_resident_mb": round(max(peak for _, peak in runs) / 1e6, 1),
         "bundle_mb": size_mb(bundle),
     }
 
@@ -116,10 +116,10 @@ def measured(python: Path, bundle: Path, picture: Path, calls: int = CALLS) -> d
 def one_call(words: Sequence[str], folder: Path) -> tuple[float, int]:
     """Return the seconds and the largest resident bytes of a command, run in a folder."""
     starter = [sys.executable, "-I", "-S", "-c", ONE_CALL, *words]
-    said = subprocess.run(starter, cwd=folder, capture_output=True, text=True, check=True, env=plain_environment())
-    code, wrong, seconds, peak = json.loads(said.stdout)
+    process = subprocess.run(starter, cwd=folder, capture_output=True, text=True, check=True, env=plain_environment())
+    code, error, seconds, peak = json.loads(process.stdout)
     if code:
-        raise Stopped(f"a search in {folder} failed: {' '.join(wrong.split())}")
+        raise Stopped(f"a search in {folder} failed: {' '.join(error.split())}")
     return seconds, peak
 
 
@@ -128,22 +128,22 @@ def size_mb(folder: Path) -> float:
     return round(sum(on_disk(file.lstat()) for file in folder.rglob("*") if not file.is_symlink()) / 1e6, 1)
 
 
-def on_disk(found: os.stat_result) -> int:
+def on_disk(status: os.stat_result) -> int:
     """Return the bytes that a file takes on disk, or that it has where nobody knows."""
-    return getattr(found, "st_blocks", -(-found.st_size // 512)) * 512
+    return getattr(status, "st_blocks", -(-status.st_size // 512)) * 512
 
 
 def main() -> None:
     """Measure, print, and write the row."""
-    asked = argparse.ArgumentParser(description="Measure what a bundle costs a machine without torch.")
-    asked.add_argument("bundle", type=Path)
-    asked.add_argument("picture", type=Path)
-    asked.add_argument("--csv", type=Path, help="a file for the row")
-    choice = asked.parse_args()
+    parser = argparse.ArgumentParser(description="Measure what a bundle costs a machine without torch.")
+    parser.add_argument("bundle", type=Path)
+    parser.add_argument("image", type=Path)
+    parser.add_argument("--csv", type=Path, help="a file for the row")
+    choice = parser.parse_args()
     try:
-        row = device_cost(choice.bundle, choice.picture)
-    except (Mistake, Stopped) as wrong:
-        sys.exit(str(wrong))
+        row = device_cost(choice.bundle, choice.image)
+    except (Mistake, Stopped) as error:
+        sys.exit(str(error))
     print(", ".join(f"{name} {value}" for name, value in row.items()))
     if choice.csv is not None:
         write_rows(choice.csv, [row])

@@ -40,18 +40,18 @@ def step(*, settings: StepSettings | None = None) -> None:
 
     Memory is what the process holds at its peak above its idle state (libraries and weights).
     """
-    from benchmarks.screen import BenchScreen, measured
+    from benchmarks.screen import BenchScreen, run_jobs
 
     settings = settings or StepSettings()
-    jobs, out = planned(settings), csv_path(settings.out, "bench-step")
+    jobs, out = plan_jobs(settings), csv_path(settings.out, "bench-step")
     screen = BenchScreen(steps(jobs), table)
-    measured(STEPS, jobs, lambda job: None, settings.timeout, out, screen)
+    run_jobs(STEPS, jobs, lambda job: None, settings.timeout, out, screen)
     for sentence in sentences(screen.rows):
         screen.say(sentence)
     screen.say(f"The CSV is {out.resolve()}")
 
 
-def planned(settings: StepSettings) -> list[StepJob]:
+def plan_jobs(settings: StepSettings) -> list[StepJob]:
     """Return the jobs, or refuse settings that make no sense."""
     try:
         for name, sizes in (("--plain", settings.plain), ("--cached", settings.cached), ("--peer", settings.peer)):
@@ -62,8 +62,8 @@ def planned(settings: StepSettings) -> list[StepJob]:
             ("--size", settings.size, 8),
         ):
             check_sizes(name, [value], least=least)
-    except ValueError as wrong:
-        raise Mistake(str(wrong)) from None
+    except ValueError as error:
+        raise Mistake(str(error)) from None
     check_timeout(settings.timeout)
 
     def job(contender: str, batch: int, micro_batch: int | None = None) -> StepJob:
@@ -92,36 +92,36 @@ def steps(jobs: list[StepJob]):
 
 def table(rows: list[dict]):
     """Return the rows as a table."""
-    from benchmarks.screen import shown
+    from benchmarks.screen import format_figure
     from shadowmetric.app.cli.screen import new_table
 
-    found = new_table("A training step", "figure", "batch", "micro-batch", "peak MB", "seconds", "images/s", "loss")
-    found.columns[0].header = "how"
+    grid = new_table("A training step", "figure", "batch", "micro-batch", "peak MB", "seconds", "images/s", "loss")
+    grid.columns[0].header = "how"
     for row in rows:
         if row["reason"]:
-            found.add_row(row["contender"], f"{row['batch']:,}", "", row["reason"], "", "", "")
+            grid.add_row(row["contender"], f"{row['batch']:,}", "", row["reason"], "", "", "")
             continue
         micro_batch = "" if row["micro_batch"] is None else f"{row['micro_batch']:,}"
-        figures = [shown(row[name]) for name in ("peak_extra_mb", "seconds", "images_per_second")]
-        found.add_row(row["contender"], f"{row['batch']:,}", micro_batch, *figures, f"{row['loss']:.6f}")
-    return found
+        figures = [format_figure(row[name]) for name in ("peak_extra_mb", "seconds", "images_per_second")]
+        grid.add_row(row["contender"], f"{row['batch']:,}", micro_batch, *figures, f"{row['loss']:.6f}")
+    return grid
 
 
 def sentences(rows: list[dict]) -> list[str]:
     """Return the two ratios that matter: memory against the plain micro-batch, time at an equal batch."""
     done = [row for row in rows if not row["reason"]]
     plain = {row["batch"]: row for row in done if row["contender"] == "plain"}
-    found = []
+    lines = []
     for row in done:
         if row["contender"] != "cached":
             continue
         small, same = plain.get(row["micro_batch"]), plain.get(row["batch"])
         if small is not None and isinstance(row["peak_extra_mb"], float):
             ratio = row["peak_extra_mb"] / small["peak_extra_mb"]
-            found.append(f"A batch of {row['batch']:,} takes {ratio:.2f} of a plain {row['micro_batch']}'s memory.")
+            lines.append(f"A batch of {row['batch']:,} takes {ratio:.2f} of a plain {row['micro_batch']}'s memory.")
         if same is not None and isinstance(row["peak_extra_mb"], float):
             ratio, memory = row["seconds"] / same["seconds"], row["peak_extra_mb"] / same["peak_extra_mb"]
-            found.append(
+            lines.append(
                 f"At {row['batch']:,} images, cached takes {ratio:.2f} of plain's time, {memory:.2f} of its memory."
             )
-    return found
+    return lines

@@ -5,8 +5,8 @@
     pml       plain, with pytorch-metric-learning's semi-hard miner and triplet loss
 
 Each in a process of its own. Idle is: libraries, weights, and a warm-up of two images. A step makes its images
-(uint8), embeds them, takes the loss and its gradient; gradients of the weights count, the optimiser does not. Pictures
-are random, 4 of a class; batch normalisation is frozen, so that plain and cached compute the same.
+(uint8), embeds them, takes the loss and its gradient; gradients of the weights count, the optimizer does not. Images
+are random, 4 of a class; batch normalization is frozen, so that plain and cached compute the same.
 
 Run one with `python -m benchmarks.step.steps JOB_AS_JSON`.
 """
@@ -52,7 +52,7 @@ def figures(job: StepJob) -> Figures:
     embedder = build_embedder(job.backbone, dim=job.dim, channels=3, size=job.size, seed=0, freeze_batch_norm=True)
     embedder.to(memory_format=torch.channels_last).train()  # pyright: ignore[reportCallIssue]
     step = CONTENDERS[job.contender]
-    step(embedder, *pictures(2, job.size), 2)
+    step(embedder, *make_images(2, job.size), 2)
     embedder.zero_grad()
     values: list[float] = []
     seconds: list[float] = []
@@ -60,7 +60,7 @@ def figures(job: StepJob) -> Figures:
     def action() -> None:
         embedder.zero_grad()
         began = time.perf_counter()
-        values.append(step(embedder, *pictures(job.batch, job.size), job.micro_batch or job.batch))
+        values.append(step(embedder, *make_images(job.batch, job.size), job.micro_batch or job.batch))
         seconds.append(time.perf_counter() - began)
 
     peak = peak_extra_bytes(action)
@@ -78,7 +78,7 @@ def figures(job: StepJob) -> Figures:
     }
 
 
-def pictures(batch: int, size: int) -> tuple[Tensor, Tensor]:
+def make_images(batch: int, size: int) -> tuple[Tensor, Tensor]:
     """Return random images, and labels of four images a class."""
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (batch, 3, size, size), dtype=torch.uint8, generator=generator)
@@ -90,7 +90,7 @@ def plain(embedder: Embedder, images: Tensor, labels: Tensor, micro_batch: int) 
     return _backward(ShadowLoss(), embedder(images), labels)
 
 
-def cached(embedder: Embedder, images: Tensor, labels: Tensor, micro_batch: int) -> float:
+def take_cached_step(embedder: Embedder, images: Tensor, labels: Tensor, micro_batch: int) -> float:
     """Take the step in micro-batches."""
     return float(cached_backward(embedder, images, labels, ShadowLoss(), micro_batch))
 
@@ -111,7 +111,7 @@ def pml(embedder: Embedder, images: Tensor, labels: Tensor, micro_batch: int) ->
 
 CONTENDERS: dict[str, Callable[[Embedder, Tensor, Tensor, int], float]] = {
     "plain": plain,
-    "cached": cached,
+    "cached": take_cached_step,
     "pml": pml,
 }
 

@@ -29,9 +29,9 @@ def training(*, batch: int = 32, per_class: int = 4, rounds: int = 7) -> None:
     names = [f"{workload.backbone}, {workload.size} pixels, batch {batch}" for workload in WORKLOADS]
     width = max(map(len, names))
     for name, workload in zip(names, WORKLOADS, strict=True):
-        found = training_speed(workload, batch=batch, per_class=per_class, rounds=rounds)
+        speed = training_speed(workload, batch=batch, per_class=per_class, rounds=rounds)
         table = row_table(width, heading=workload is WORKLOADS[0])
-        table.add_row(name, f"{found.bare:,.0f}", f"{found.ours:,.0f}", f"{found.ratio:.3f}")
+        table.add_row(name, f"{speed.bare:,.0f}", f"{speed.ours:,.0f}", f"{speed.ratio:.3f}")
         console.print(table)
 
 

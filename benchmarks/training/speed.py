@@ -1,6 +1,6 @@
-"""Images per second of `train` beside a bare torch loop with the same model, loss, optimiser and batch.
+"""Images per second of `train` beside a bare torch loop with the same model, loss, optimizer and batch.
 
-The bare loop is what one writes in ten lines: pictures in memory, index, embed, loss, backward, step. Ours adds the
+The bare loop is what one writes in ten lines: images in memory, index, embed, loss, backward, step. Ours adds the
 sampler, random shifts and mirrors, watch, tally, progress and checkpoints. Both use one embedder in turn, a few
 batches each, several rounds, after one that is not counted; medians. Evaluation is not part of either.
 """
@@ -58,7 +58,7 @@ class Measuring(Screen):
         self.what = ""
 
     def notes(self, sentences: tuple[str, ...]) -> None:
-        """Say nothing: the pictures are random."""
+        """Say nothing: the images are random."""
 
     def begin(self, what: str) -> None:
         """Say what is measured from now on."""
@@ -77,7 +77,7 @@ def training_speed(workload: Workload, *, batch: int = 32, per_class: int = 4, r
     try:
         with tempfile.TemporaryDirectory() as folder:
             show.begin(f"{name}: preparing")
-            training = made(workload, Path(folder), batch, per_class, show)
+            training = make_training(workload, Path(folder), batch, per_class, show)
             for number in range(rounds + 1):
                 turn = f"round {number} of {rounds}" if number else "warming up"
                 show.begin(f"{name}: {turn}, bare loop")
@@ -90,8 +90,8 @@ def training_speed(workload: Workload, *, batch: int = 32, per_class: int = 4, r
     return Speed(workload, batch, bare, ours, statistics.median(our / own for own, our in pairs[1:]))
 
 
-def made(workload: Workload, folder: Path, batch: int, per_class: int, show: Show) -> Training:
-    """Return a training on random pictures."""
+def make_training(workload: Workload, folder: Path, batch: int, per_class: int, show: Show) -> Training:
+    """Return a training on random images."""
     random = np.random.default_rng(0)
     shape = (CLASSES * PER_CLASS_IMAGES, workload.size, workload.size, workload.channels)
     images = random.integers(0, 256, shape, dtype=np.uint8)
@@ -118,8 +118,8 @@ def bare_round(training: Training, batches: int) -> float:
     embedder, optimizer = training.bare_embedder.train(), training.optimizer.optimizer
     began, seen = time.perf_counter(), 0
     for some in numbers:
-        chosen = torch.tensor(some)
-        loss = training.loss(embedder(images.pixels[chosen].to(device)), labels[chosen].to(device))
+        indices = torch.tensor(some)
+        loss = training.loss(embedder(images.pixels[indices].to(device)), labels[indices].to(device))
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -89,7 +89,7 @@
     const names = Object.keys(loss.miners);
     const before = field("miner").value;
     const wanted = names.includes(before) ? before : names.includes("semi_hard") ? "semi_hard" : names[0];
-    fill(field("miner"), names.map((name) => [name, MINERS[name] ?? (loss.centers > 0 ? "none: rows and centres" : "none: every pair")]), wanted);
+    fill(field("miner"), names.map((name) => [name, MINERS[name] ?? (loss.centers > 0 ? "none: rows and centers" : "none: every pair")]), wanted);
     field("miner").disabled = names.length === 1;
     field("classes").disabled = loss.centers === 0;
   };

@@ -8,12 +8,12 @@ from paper.claims.judges import (
     ONLY_IF,
     Judge,
     convergence,
+    decide_without_record,
     gain,
     gradient_norms,
+    judge_penalty,
     not_here,
     over_beds,
-    penalised,
-    proved,
     stated_gain,
 )
 from paper.claims.judges_memory import memory_of_loss, only_shadow, peak
@@ -50,7 +50,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "Triplet selection",
         "Mining reuses the similarity matrix and stores no S×S tensor.",
-        proved(
+        decide_without_record(
             f"{ONLY_IF} it is streamed",
             "Written with a whole matrix it takes S² numbers; here blocks of rows pass through one buffer, and a test "
             "bounds the largest temporary.",
@@ -70,7 +70,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "Related work, first figure",
         "Shadow does away with the angle and measures something else than Triplet.",
-        proved(
+        decide_without_record(
             f"{ONLY_IF} rows have free lengths",
             "On unit rows, the paper's protocol, the gap is 1 − cos: the angle and nothing else. Shadow at margin m is "
             "half the squared Triplet at margin 2m, value and gradient.",
@@ -79,12 +79,12 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "Lipschitz continuity",
         "The loss is 2-Lipschitz in the unit anchor.",
-        proved(HOLDS, "The gradient is (I − uuᵀ)(n − p), no longer than 2. So is half the Triplet."),
+        decide_without_record(HOLDS, "The gradient is (I − uuᵀ)(n − p), no longer than 2. So is half the Triplet."),
     ),
     Claim(
         "Gradient structure",
         "The gradient to the anchor is as printed.",
-        proved(
+        decide_without_record(
             f"{ONLY_IF} ‖a‖ > u·x for both pairs",
             "The sign belongs to the whole of each term; the paper prints it on the first part only. Against finite "
             "differences in float64.",
@@ -93,7 +93,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "Gradient structure",
         "Strong radial parts, which cancel less, make the signal stronger.",
-        proved(
+        decide_without_record(
             FAILS,
             "On unit rows both signs are +1, so the two radial parts u − u are 0: the gradient is tangential, and "
             "exactly half of Triplet's.",
@@ -106,14 +106,16 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "Shadow loss",
-        "Collapse costs the margin, so the optimiser is compelled to separate embeddings.",
-        proved(FAILS, "With all rows equal the loss is the margin and its gradient is 0: it costs and pushes nowhere."),
+        "Collapse costs the margin, so the optimizer is compelled to separate embeddings.",
+        decide_without_record(
+            FAILS, "With all rows equal the loss is the margin and its gradient is 0: it costs and pushes nowhere."
+        ),
     ),
     Claim(
         "Collapse prevention analysis",
         "Under a price on length (1e-3) Shadow keeps its variance (0.0078 to 0.0068, −0.8 points), Triplet's collapses "
         "(0.0015, −4.1 points).",
-        penalised,
+        judge_penalty,
     ),
     Claim(
         "fine-grained table", "CUB-200: Recall@1 6.41 above Triplet's.", gain("cub200", "fine-grained", "recall_at_1")
@@ -157,7 +159,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("medical table", "HAM10000: macro-F1 2.25 above.", gain("ham10000", "medical", "macro_f1")),
     Claim("medical table", "ODIR-5K: macro-F1 4.2 above.", gain("odir5k", "medical", "macro_f1")),
     Claim(
-        "Convergence behaviour",
+        "Convergence behavior",
         "A plateau after 1.5 to 2 times fewer epochs on every dataset.",
         convergence(("cifar10", "fashion_mnist", "mnist", "cifar100", "tiny_imagenet", "cub200")),
     ),
@@ -173,7 +175,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "abstract",
-        "No proxies, no learnt parameters, nothing to set but the margin; drops into existing pipelines.",
-        proved(HOLDS, "`ShadowLoss` has no parameters; one margin. So has Triplet.", "`python examples/first_loss.py`"),
+        "No proxies, no learned parameters, nothing to set but the margin; drops into existing pipelines.",
+        decide_without_record(
+            HOLDS, "`ShadowLoss` has no parameters; one margin. So has Triplet.", "`python examples/first_loss.py`"
+        ),
     ),
 )

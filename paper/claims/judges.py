@@ -1,4 +1,4 @@
-"""How a claim of the paper is judged by records: verdicts follow intervals, and nothing is judged that learnt nothing.
+"""How a claim of the paper is judged by records: verdicts follow intervals, and nothing is judged that learned nothing.
 
 A gain over another loss, by the seeds' differences and their 95 % interval (Student's t):
 
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from paper.beside import Difference, base_note, difference, differing, gradient_ratio, interval, said_difference
+from paper.beside import Difference, base_note, difference, differing, format_difference, gradient_ratio, interval
 from paper.quoted import quoted_value
 from paper.record import Record
 
@@ -37,7 +37,7 @@ class Verdict(NamedTuple):
 Judge = Callable[[Records], Verdict]
 
 
-def proved(verdict: str, evidence: str, command: str = IDENTITIES) -> Judge:
+def decide_without_record(verdict: str, evidence: str, command: str = IDENTITIES) -> Judge:
     """Return a verdict that needs no record."""
     return lambda records: Verdict(verdict, evidence, command)
 
@@ -57,15 +57,15 @@ def command_of(record: Record) -> str:
     return f"`{record.facts['command']}`"
 
 
-def learnt(record: Record, figure: str, *losses: str) -> bool:
+def beats_untrained(record: Record, figure: str, *losses: str) -> bool:
     """Return whether these losses' figures are above the untrained embedder's, where that is known."""
-    return not unlearnt(record, figure, *losses)
+    return not find_unlearned(record, figure, *losses)
 
 
-def unlearnt(record: Record, figure: str, *losses: str) -> list[str]:
+def find_unlearned(record: Record, figure: str, *losses: str) -> list[str]:
     """Return which of some losses are not above the untrained embedder."""
-    found = {loss: difference(record, figure, loss, "untrained") for loss in losses}
-    return [loss for loss, one in found.items() if one is not None and one.sign <= 0]
+    estimates = {loss: difference(record, figure, loss, "untrained") for loss in losses}
+    return [loss for loss, one in estimates.items() if one is not None and one.sign <= 0]
 
 
 def stated_gain(table: str, dataset: str, figure: str, other: str = "triplet", called: str = "") -> float | None:
@@ -76,15 +76,15 @@ def stated_gain(table: str, dataset: str, figure: str, other: str = "triplet", c
     return (mine - theirs) / (1 if figure == "silhouette" else 100)
 
 
-def judged(found: Difference, stated: float | None) -> str:
+def judge_difference(estimate: Difference, stated: float | None) -> str:
     """Return the verdict of a difference beside a stated gain; without one, any gain counts."""
-    if found.low is None or found.high is None:
+    if estimate.low is None or estimate.high is None:
         return UNTESTABLE
-    if found.low > 0:
-        return HOLDS if stated is None or found.high >= stated else f"{ONLY_IF} a smaller gain counts"
+    if estimate.low > 0:
+        return HOLDS if stated is None or estimate.high >= stated else f"{ONLY_IF} a smaller gain counts"
     if stated is None:
-        return FAILS if found.high < 0 else UNTESTABLE
-    return FAILS if found.high < stated else UNTESTABLE
+        return FAILS if estimate.high < 0 else UNTESTABLE
+    return FAILS if estimate.high < stated else UNTESTABLE
 
 
 def gain(bed: str, table: str, figure: str, other: str = "triplet") -> Judge:
@@ -92,36 +92,38 @@ def gain(bed: str, table: str, figure: str, other: str = "triplet") -> Judge:
 
     def judge(records: Records) -> Verdict:
         record = records.get(bed)
-        found = None if record is None else difference(record, figure, "shadow", other)
-        if record is None or found is None:
+        estimate = None if record is None else difference(record, figure, "shadow", other)
+        if record is None or estimate is None:
             return missing()
         stated = stated_gain(table, record.facts["data"], figure, other)
-        verdict = judged(found, stated) if learnt(record, figure, "shadow", other) else UNTESTABLE
-        return Verdict(verdict, gain_words(record, figure, found, stated, other), command_of(record))
+        verdict = judge_difference(estimate, stated) if beats_untrained(record, figure, "shadow", other) else UNTESTABLE
+        return Verdict(verdict, gain_words(record, figure, estimate, stated, other), command_of(record))
 
     return judge
 
 
-def gain_words(record: Record, figure: str, found: Difference, stated: float | None, other: str) -> str:
+def gain_words(record: Record, figure: str, estimate: Difference, stated: float | None, other: str) -> str:
     """Say a difference beside the paper's, and what makes it weak."""
-    paper = "" if stated is None else f"The paper: {said_difference(Difference(stated, None, None, 1), figure)}. "
-    words = f"{paper}Ours: {said_difference(found, figure)}, {found.seeds} seed{'s' if found.seeds != 1 else ''}"
-    nothing = unlearnt(record, figure, "shadow", other)
+    paper = "" if stated is None else f"The paper: {format_difference(Difference(stated, None, None, 1), figure)}. "
+    words = (
+        f"{paper}Ours: {format_difference(estimate, figure)}, {estimate.seeds} seed{'s' if estimate.seeds != 1 else ''}"
+    )
+    nothing = find_unlearned(record, figure, "shadow", other)
     if nothing:
         words += f". Not above the untrained embedder, so nothing to compare: {', '.join(nothing)}"
-    elif judged(found, stated) == UNTESTABLE:
-        words += ": undecided, the interval holds 0 and the paper's gain" if found.seeds > 1 else ": undecided"
+    elif judge_difference(estimate, stated) == UNTESTABLE:
+        words += ": undecided, the interval holds 0 and the paper's gain" if estimate.seeds > 1 else ": undecided"
     if other == "multi_similarity" and base_note(record):
         words += ". Multi-Similarity was trained at base 1.0, which its authors' code does not use"
     pixels = difference(record, figure, "shadow", "raw_pixels")
     if pixels is not None and pixels.mean < 0:
-        words += f". Raw pixels are above Shadow, by {said_difference(negative(pixels), figure)}"
+        words += f". Raw pixels are above Shadow, by {format_difference(negative(pixels), figure)}"
     return words + "."
 
 
-def negative(found: Difference) -> Difference:
+def negative(estimate: Difference) -> Difference:
     """Return a difference the other way round, without its interval."""
-    return Difference(-found.mean, None, None, found.seeds)
+    return Difference(-estimate.mean, None, None, estimate.seeds)
 
 
 def over_beds(stated: Mapping[str, float | None], figure: str, words: str, other: str = "triplet") -> Judge:
@@ -129,18 +131,18 @@ def over_beds(stated: Mapping[str, float | None], figure: str, words: str, other
 
     def judge(records: Records) -> Verdict:
         known = {bed: difference(records[bed], figure, "shadow", other) for bed in stated if bed in records}
-        found = {bed: one for bed, one in known.items() if one is not None}
-        usable = {bed: one for bed, one in found.items() if learnt(records[bed], figure, "shadow", other)}
-        if not found:
+        estimates = {bed: one for bed, one in known.items() if one is not None}
+        usable = {bed: one for bed, one in estimates.items() if beats_untrained(records[bed], figure, "shadow", other)}
+        if not estimates:
             return missing()
         parts = [
-            f"{bed} {said_difference(one, figure)}" + ("" if bed in usable else " (nothing learnt)")
-            for bed, one in found.items()
+            f"{bed} {format_difference(one, figure)}" + ("" if bed in usable else " (nothing learned)")
+            for bed, one in estimates.items()
         ]
-        verdicts = [judged(one, stated[bed]) for bed, one in usable.items()]
+        verdicts = [judge_difference(one, stated[bed]) for bed, one in usable.items()]
         whole = FAILS if FAILS in verdicts else HOLDS if verdicts == [HOLDS] * len(stated) else UNTESTABLE
         counts = f"It fails on {verdicts.count(FAILS)} and holds on {verdicts.count(HOLDS)} of {len(stated)}."
-        commands = " and ".join(dict.fromkeys(command_of(records[bed]) for bed in found))
+        commands = " and ".join(dict.fromkeys(command_of(records[bed]) for bed in estimates))
         return Verdict(whole, f"{words}: {'; '.join(parts)}. {counts}", commands)
 
     return judge
@@ -151,7 +153,9 @@ def convergence(beds: Sequence[str], least: float = 1.5) -> Judge:
 
     def judge(records: Records) -> Verdict:
         ratios, censored, runs = [], 0, 0
-        usable = [bed for bed in beds if bed in records and learnt(records[bed], "recall_at_1", "shadow", "triplet")]
+        usable = [
+            bed for bed in beds if bed in records and beats_untrained(records[bed], "recall_at_1", "shadow", "triplet")
+        ]
         for bed in usable:
             mine, theirs = (records[bed].values(loss, "convergence_epoch") for loss in ("shadow", "triplet"))
             last = max((*mine.values(), *theirs.values(), *records[bed].values("shadow", "epochs").values()), default=0)
@@ -161,8 +165,8 @@ def convergence(beds: Sequence[str], least: float = 1.5) -> Judge:
                 runs += 2
         if len(ratios) < 2:
             return missing()
-        found = interval(ratios)
-        mean, low, high = (float(np.exp(value or 0.0)) for value in found[:3])
+        estimate = interval(ratios)
+        mean, low, high = (float(np.exp(value or 0.0)) for value in estimate[:3])
         undecided = censored > MOST_CENSORED * runs or low <= 1 < least <= high
         verdict = UNTESTABLE if undecided else HOLDS if low > 1 and high >= least else FAILS
         words = (
@@ -192,7 +196,7 @@ def gradient_norms(records: Records) -> Verdict:
     )
 
 
-def penalised(records: Records) -> Verdict:
+def judge_penalty(records: Records) -> Verdict:
     """Judge what a price on length does to both losses."""
     parts, ratios, commands = [], {}, []
     for rows, first, second in (
@@ -206,7 +210,7 @@ def penalised(records: Records) -> Verdict:
                 if seeds:
                     means = [float(np.mean([side[seed] for seed in seeds])) for side in (before, after)]
                     ratios[rows, loss] = means[1] / means[0]
-                    change = said_difference(differing(records[second], records[first], loss, "accuracy"), "accuracy")
+                    change = format_difference(differing(records[second], records[first], loss, "accuracy"), "accuracy")
                     parts.append(f"{rows} rows, {loss} {means[0]:.4f} to {means[1]:.4f}, accuracy {change}")
                     commands += [command_of(records[first]), command_of(records[second])]
     if ("unit", "shadow") not in ratios or ("unit", "triplet") not in ratios:

@@ -7,8 +7,8 @@ from paper.claims.judges import FAILS, HOLDS, ONLY_IF, Judge, Records, Verdict, 
 
 def kept_bytes(records: Records) -> dict[tuple[str, int], int]:
     """Return the bytes that each loss keeps, by dimension."""
-    found = records["memory"].found if "memory" in records else {}
-    return {(one["loss"], one["dim"]): one["bytes"] for one in found.get("loss_kept", [])}
+    figures = records["memory"].found if "memory" in records else {}
+    return {(one["loss"], one["dim"]): one["bytes"] for one in figures.get("loss_kept", [])}
 
 
 def memory_of_loss(records: Records) -> Verdict:
@@ -45,14 +45,14 @@ def peak(dim: int, stated: str) -> Judge:
     """Judge the peaks of whole steps: a tenth less would be seen."""
 
     def judge(records: Records) -> Verdict:
-        found = records["memory"].found if "memory" in records else {}
-        peaks = {one["loss"]: one["bytes"] for one in found.get("step_peak", []) if one["dim"] == dim}
+        figures = records["memory"].found if "memory" in records else {}
+        peaks = {one["loss"]: one["bytes"] for one in figures.get("step_peak", []) if one["dim"] == dim}
         if not all(peaks.get(loss) and None not in peaks[loss] for loss in ("shadow", "triplet")):
             return missing("No measurement in `paper/records/`.")
         means = {loss: float(np.mean(values)) / 1e6 for loss, values in peaks.items() if None not in values}
         words = ", ".join(f"{loss.replace('_rows', ' on gathered rows')} {means[loss]:,.0f}" for loss in means)
         most = max(size for (_, width), size in kept_bytes(records).items() if width == dim)
-        setting = found["setting"]
+        setting = figures["setting"]
         return Verdict(
             FAILS if means["shadow"] > 0.9 * means["triplet"] else HOLDS,
             f"{stated} A step with {setting['backbone']} at {setting['size']} pixels, batch {setting['batch']}, MB: "

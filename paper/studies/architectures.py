@@ -6,7 +6,7 @@
 The paper: Triplet 73.46 and Shadow 82.82 for ResNet-18, 71.23 and 80.15 for VGG-16, 68.91 and 77.44 for a "Custom CNN"
 that it does not describe (ours is small_cnn): 8.5 to 9.4 points more with any of them. Its table of standard benchmarks
 has 97.02 and 97.31 for the same data with Inception; the two were not trained alike, and the text does not say how.
-Ours: 60 batches of 16-pixel pictures, all that two cores had time for, teach none of the four networks anything: none
+Ours: 60 batches of 16-pixel images, all that two cores had time for, teach none of the four networks anything: none
 is above its untrained self. Shadow and Triplet differ by less than the seeds do, and the claim stays untested here.
 """
 

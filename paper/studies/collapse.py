@@ -26,15 +26,15 @@ def bed(name: str, *, controls: bool = True, **change: object) -> Bed:
     return Bed(f"cifar10-{name}", "cifar10", TWO, 100, FULL, change, floors=False, controls=controls)
 
 
-PENALISED = bed("penalty", length_penalty=PENALTY)
+PENALIZED = bed("penalty", length_penalty=PENALTY)
 FREE = bed("free", controls=False, unit_rows=False)
-FREE_PENALISED = bed("free-penalty", controls=False, unit_rows=False, length_penalty=PENALTY)
-PAIRS = {"unit rows": (CIFAR10, PENALISED), "free rows": (FREE, FREE_PENALISED)}
+FREE_PENALIZED = bed("free-penalty", controls=False, unit_rows=False, length_penalty=PENALTY)
+PAIRS = {"unit rows": (CIFAR10, PENALIZED), "free rows": (FREE, FREE_PENALIZED)}
 
 STUDY = Study(
     name="collapse",
     title="Collapse",
-    beds=(CIFAR10, PENALISED, FREE, FREE_PENALISED),
+    beds=(CIFAR10, PENALIZED, FREE, FREE_PENALIZED),
     tables=lambda records: [
         collapse_table({words: tuple(records.get(bed.name) for bed in pair) for words, pair in PAIRS.items()})
     ],

@@ -35,7 +35,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paper.studies.geometry_picture import picture as picture
+from paper.studies.geometry_image import image as image
 from shadowmetric.app.report.tables import Table
 from shadowmetric.losses import ShadowLoss, TripletLoss
 from shadowmetric.progress import Report
@@ -58,21 +58,21 @@ STATES = {
 def measure(scale: str, tell: Report | None = None) -> dict[str, Any]:
     """Take the steps; return every coordinate, measure and gradient as plain JSON."""
     free = torch.tensor(ROWS, dtype=torch.float64)
-    found = {"study": "geometry", "scale": scale, "rate": RATE, "margin": MARGIN}
-    found |= {"free": steps_from(free, normalize=False)}
-    found |= {"unit": steps_from(torch.nn.functional.normalize(free), normalize=True)}
+    results = {"study": "geometry", "scale": scale, "rate": RATE, "margin": MARGIN}
+    results |= {"free": steps_from(free, normalize=False)}
+    results |= {"unit": steps_from(torch.nn.functional.normalize(free), normalize=True)}
     if tell is not None:
         tell("one triplet, two losses", 1.0)
-    return found
+    return results
 
 
 def steps_from(rows: Tensor, *, normalize: bool) -> dict[str, Any]:
     """Return the state of a triplet, and after a step of each loss."""
-    found: dict[str, Any] = {"before": state(rows, rows, normalize)}
+    states: dict[str, Any] = {"before": state(rows, rows, normalize)}
     for name in LOSSES:
-        found[name] = step(rows, name, RATE, normalize)
-    found["shadow_twice"] = step(rows, "shadow", 2 * RATE, normalize)
-    return found
+        states[name] = step(rows, name, RATE, normalize)
+    states["shadow_twice"] = step(rows, "shadow", 2 * RATE, normalize)
+    return states
 
 
 def step(rows: Tensor, loss: str, rate: float, normalize: bool) -> dict[str, Any]:
@@ -129,51 +129,53 @@ def by_name(rows: Tensor) -> dict[str, list[float]]:
     return dict(zip(NAMES, rows.tolist(), strict=True))
 
 
-def tables(found: dict[str, Any]) -> list[Table]:
+def tables(results: dict[str, Any]) -> list[Table]:
     """Return the states, the gradients, and what the paper's caption says beside what was found."""
-    return [states_table(found), gradients_table(found), claims_table(found)]
+    return [states_table(results), gradients_table(results), claims_table(results)]
 
 
-def states_table(found: dict[str, Any]) -> Table:
+def states_table(results: dict[str, Any]) -> Table:
     """Return gaps, distances, angles and losses of every state."""
     measures = ("gap", "squared_distance", "degrees", "aside", "loss")
     rows = []
     for kind in ("free", "unit"):
         for name, words in STATES.items():
-            state = found[kind][name]
-            figures = [" and ".join(map(said, state[measure].values())) for measure in measures]
+            state = results[kind][name]
+            figures = [" and ".join(map(format_value, state[measure].values())) for measure in measures]
             rows.append((f"{kind} rows, {words}", *figures))
     caption = (
         f"Two figures are of the positive and of the negative, or of the Triplet and of the Shadow loss. One step at a "
-        f"rate of {found['rate']:g}, margin {found['margin']:g}. Aside: from the axis of the anchor before the step."
+        f"rate of {results['rate']:g}, margin {results['margin']:g}. Aside: from the axis of the anchor before the step."
     )
     headings = ("rows", "gaps", "squared distances", "degrees from the anchor", "aside", "Triplet and Shadow loss")
     kinds = tuple("control" if "twice" in row[0] else "loss" for row in rows)
     return Table("One triplet, before and after one step", caption, headings, tuple(rows), kinds)
 
 
-def gradients_table(found: dict[str, Any]) -> Table:
+def gradients_table(results: dict[str, Any]) -> Table:
     """Return every gradient, along the anchor and across it."""
     rows = []
     for kind in ("free", "unit"):
-        x, y = found[kind]["before"]["rows"]["anchor"]
-        length = found[kind]["before"]["length"]
+        x, y = results[kind]["before"]["rows"]["anchor"]
+        length = results[kind]["before"]["length"]
         for loss in LOSSES:
-            gradient = found[kind][loss]["gradient"].values()
+            gradient = results[kind][loss]["gradient"].values()
             parts = [((g[0] * x + g[1] * y) / length, (g[1] * x - g[0] * y) / length) for g in gradient]
-            rows.append((f"{kind} rows, {loss}", *(f"{said(along)}, {said(across)}" for along, across in parts)))
+            rows.append(
+                (f"{kind} rows, {loss}", *(f"{format_value(along)}, {format_value(across)}" for along, across in parts))
+            )
     caption = "Each gradient as its part along the anchor's direction u and its part across u, by autograd."
     return Table("Gradients of one triplet", caption, ("rows, loss", *NAMES), tuple(rows), ("loss",) * len(rows))
 
 
-def said(value: float) -> str:
+def format_value(value: float) -> str:
     """Return a value in words, without a sign if it is 0."""
     return f"{round(value, 3) + 0.0:.3f}"
 
 
-def claims_table(found: dict[str, Any]) -> Table:
+def claims_table(results: dict[str, Any]) -> Table:
     """Return the sentences of the paper's caption with what was found."""
-    free, unit = found["free"], found["unit"]
+    free, unit = results["free"], results["unit"]
 
     def change(loss: str, measure: str) -> str:
         both = [(free["before"][measure][name], free[loss][measure][name]) for name in ("positive", "negative")]

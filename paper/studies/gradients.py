@@ -7,7 +7,7 @@ No trainings of its own: those of standard, fine-grained and collapse.
                        every tenth batch; in the mean over a training
 
 On unit rows it is |(I - u u^T)(n - p)| for Shadow and twice that for Triplet: the ratio is 1/2 in every batch, whatever
-was learnt, and Adam divides by it. The paper: 1.62 for Shadow, 0.64 for Triplet on CARS196, 2.53 times as long, as an
+was learned, and Adam divides by it. The paper: 1.62 for Shadow, 0.64 for Triplet on CARS196, 2.53 times as long, as an
 explanation of faster learning. A factor of a gradient explains nothing under Adam, and here it has the other direction.
 Ours: docs/claims.md has the ratios; on unit rows they are 0.5 but for the runs being two.
 """

@@ -5,15 +5,15 @@
 The paper (tab. memory; batch 32, D = 64, Inception, Adam): peak VRAM of 8.62 to 8.94 GB with Shadow, 10.31 to 10.72
 with Triplet; at D = 128 9.17 against 12.41. The reason it gives is the loss's buffer, O(S·D) before, O(S) with Shadow.
 Here GoogLeNet, 224 pixels, batch 32, 5 of a class, the six losses. Memory does not depend on values, so weights and
-pictures are random. Only the number of triplets would: hard mining makes one of each pair (anchor, positive), 122,
+images are random. Only the number of triplets would: hard mining makes one of each pair (anchor, positive), 122,
 whatever the rows are.
 
-    embedder_kept   bytes autograd keeps of the embedder alone, distinct storages, weights and pictures left out
+    embedder_kept   bytes autograd keeps of the embedder alone, distinct storages, weights and images left out
     loss_kept       bytes a loss keeps beyond the embeddings: ours, and the two forms that gather rows
                       shadow_rows    Algorithm 1 as printed, on three gathered (triplets, D) tensors
                       triplet_rows   the squared Triplet loss on the same three tensors
-    step_peak       how far memory rises in one step (pictures, embedding, loss, backward, Adam), in a process of its
-                    own, after a step of four pictures: weights and Adam's moments are there by then
+    step_peak       how far memory rises in one step (images, embedding, loss, backward, Adam), in a process of its
+                    own, after a step of four images: weights and Adam's moments are there by then
 
 Found (--scale small, paper/records/small/memory.json, a CPU; every loss, two processes each):
 
@@ -25,7 +25,7 @@ Found (--scale small, paper/records/small/memory.json, a CPU; every loss, two pr
                     Triplet (two differences)
 
 So O(S) is true of ours and not of the algorithm as printed, it is as true of Triplet, and at this size it is 0.006 % of
-a step. The paper's difference would take two million gathered triplets; its batch has 3,300. SoftTriple's centres, with
+a step. The paper's difference would take two million gathered triplets; its batch has 3,300. SoftTriple's centers, with
 gradient and moments, are 1 MB at D = 64, where the paper has 0.6 GB above Triplet.
 
 Cost: one process takes about 20 seconds, most of it imports and one step, and 1.6 GB. Small is 32 of them, two at a
@@ -53,7 +53,7 @@ from shadowmetric.losses.shadow import shadow_loss_rows
 from shadowmetric.mining import HardMiner
 from shadowmetric.progress import Report, silent
 
-CLASSES = 98  # of SoftTriple's centres: those of CARS196's training half
+CLASSES = 98  # of SoftTriple's centers: those of CARS196's training half
 MARGIN = 0.2
 EVERY_DIM = (8, 64, 128, 512, 4096)
 GATHERED = tuple(NAMES)
@@ -120,23 +120,23 @@ def loss_of(name: str, dim: int) -> nn.Module:
 
 def measure(scale: str, tell: Report | None = None) -> dict[str, Any]:
     """Count what is kept, then measure the steps; return all of it as plain JSON."""
-    chosen, device = SCALES[scale], found_device()
+    workload, device = SCALES[scale], find_device()
     say: Report = tell or silent
     steps: dict[tuple[str, int], list[int | None]] = {}
     with fresh_processes() as pool:
-        say(f"{chosen.backbone} alone", 0.0)
-        embedder = list(pool.map(embedder_figures, [chosen] * len(chosen.dims), chosen.dims))
-        for loss, dim, peak in step_peaks(chosen, pool, say):
+        say(f"{workload.backbone} alone", 0.0)
+        embedder = list(pool.map(embedder_figures, [workload] * len(workload.dims), workload.dims))
+        for loss, dim, peak in step_peaks(workload, pool, say):
             steps.setdefault((loss, dim), []).append(peak)
     return {
         "study": "memory",
         "scale": scale,
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "torch": torch.__version__,
-        "setting": asdict(chosen) | {"dims": list(chosen.dims), "losses": list(chosen.losses)},
+        "setting": asdict(workload) | {"dims": list(workload.dims), "losses": list(workload.losses)},
         "embedder": embedder,
         "step_peak": [{"loss": loss, "dim": dim, "bytes": peaks} for (loss, dim), peaks in steps.items()],
-    } | loss_figures(chosen)
+    } | loss_figures(workload)
 
 
 def loss_figures(scale: Scale) -> dict[str, Any]:
@@ -147,13 +147,13 @@ def loss_figures(scale: Scale) -> dict[str, Any]:
     return {
         "triplets": len(HardMiner()(random_rows(scale.batch, 8), labels).anchor),
         "every_triplet": int(((same.sum(1) - 1) * (~same).sum(1)).sum()),
-        "loss_kept": [kept_by(name, dim, labels) for name in (*PAPER_LOSSES, *GATHERED) for dim in dims],
+        "loss_kept": [count_kept(name, dim, labels) for name in (*PAPER_LOSSES, *GATHERED) for dim in dims],
     }
 
 
 def fresh_processes() -> ProcessPoolExecutor:
     """Return a pool that starts a process for each task: one on each core at a time, or one at a time on a GPU."""
-    workers = 1 if found_device().type == "cuda" else cores()
+    workers = 1 if find_device().type == "cuda" else cores()
     return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1)
 
 
@@ -161,11 +161,11 @@ def embedder_figures(scale: Scale, dim: int) -> dict[str, int]:
     """Return the bytes of the embedder's weights, and what autograd keeps of it."""
     embedder = build_embedder(scale.backbone, dim=dim, size=scale.size).train()
     weights = sum(parameter.numel() * parameter.element_size() for parameter in embedder.parameters())
-    kept = sum(kept_bytes(embedder, pictures(scale.batch, scale.size)))
+    kept = sum(kept_bytes(embedder, make_images(scale.batch, scale.size)))
     return {"dim": dim, "weights_bytes": weights, "kept_bytes": kept}
 
 
-def kept_by(name: str, dim: int, labels: Tensor) -> dict[str, Any]:
+def count_kept(name: str, dim: int, labels: Tensor) -> dict[str, Any]:
     """Return what a loss keeps of unit rows and their labels, besides them and its own parameters."""
     loss = OfRows(loss_of(name, dim), labels)
     return {"loss": name, "dim": dim, "bytes": sum(kept_bytes(loss, random_rows(len(labels), dim).requires_grad_()))}
@@ -184,13 +184,13 @@ def step_peak(scale: Scale, name: str, dim: int) -> int | None:
     """Return by how many bytes memory rises in a step. The process that calls it should do nothing else."""
     torch.set_num_threads(1)
     give_back_at_once()  # else what C's allocator keeps back adds 50 to 110 MB, another figure in each process
-    device = found_device()
+    device = find_device()
     embedder = build_embedder(scale.backbone, dim=dim, size=scale.size).to(device).train()
     loss = loss_of(name, dim).to(device)
     optimizer = torch.optim.Adam([*embedder.parameters(), *loss.parameters()])
 
     def take(batch: int, per_class: int) -> None:
-        images, labels = pictures(batch, scale.size).to(device), labels_of(batch, per_class).to(device)
+        images, labels = make_images(batch, scale.size).to(device), labels_of(batch, per_class).to(device)
         loss(embedder(images), labels).backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -199,8 +199,8 @@ def step_peak(scale: Scale, name: str, dim: int) -> int | None:
     return peak_extra_bytes(lambda: take(scale.batch, scale.per_class), device)
 
 
-def pictures(batch: int, size: int) -> Tensor:
-    """Return random pictures."""
+def make_images(batch: int, size: int) -> Tensor:
+    """Return random images."""
     generator = torch.Generator().manual_seed(0)
     return torch.randint(0, 256, (batch, 3, size, size), dtype=torch.uint8, generator=generator)
 
@@ -215,6 +215,6 @@ def labels_of(batch: int, per_class: int) -> Tensor:
     return torch.arange(batch) // per_class
 
 
-def found_device() -> torch.device:
+def find_device() -> torch.device:
     """Return the GPU, if there is one whose memory can be told."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -108,8 +108,8 @@ if not TYPE_CHECKING:  # which has them above
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         rooms = (importlib.import_module(f"{__name__}.{room}") for room in ROOMS)
-        globals()[name] = found = next(getattr(room, name) for room in rooms if hasattr(room, name))
-        return found
+        globals()[name] = value = next(getattr(room, name) for room in rooms if hasattr(room, name))
+        return value
 
     def __dir__() -> list[str]:
         """Return what can be asked for."""

@@ -105,8 +105,8 @@ def check_batch(
     labels = check_labels(labels, embeddings)
     other_labels = f"{other.removesuffix('s')}_labels"
     if (references is None) != (reference_labels is None):
-        given, missing = (other, other_labels)[:: 1 if reference_labels is None else -1]
-        raise ValueError(f"{given} was given without {missing}; pass both or neither.")
+        argument, missing = (other, other_labels)[:: 1 if reference_labels is None else -1]
+        raise ValueError(f"{argument} was given without {missing}; pass both or neither.")
     if references is None or reference_labels is None:
         return labels, None
     check_rows(references, other, debug=debug)

@@ -1,7 +1,7 @@
 """Ways in which work ends early, each with a sentence for people. `app/cli` turns them into exit codes.
 
 Mistake        the user got something wrong: what, the value, the remedy      exit code 2
-    BrokenImage    a picture that cannot be read
+    BrokenImage    an image that cannot be read
     DataMistake    a dataset: names the file
     ModelMistake   a backbone or its weights: names the one or the other
 NotFinite      rows with NaN, infinity or lengths beyond all measure

@@ -14,12 +14,12 @@ from shadowmetric.batches.budget import (
     Needs,
     Plan,
     Probe,
+    format_bytes,
     kept_bytes,
     least_micro_batch,
     make_plan,
     parse_bytes,
     probe_embedder,
-    said_bytes,
 )
 from shadowmetric.batches.meter import held_bytes, peak_extra_bytes
 from shadowmetric.errors import Mistake
@@ -43,7 +43,7 @@ def test_what_is_no_budget_is_said(text):
 
 
 def test_bytes_are_said_as_people_say_them():
-    assert [said_bytes(count) for count in (2.5e9, 45_000_000, 1500)] == ["2.50 GB", "45 MB", "2 kB"]
+    assert [format_bytes(count) for count in (2.5e9, 45_000_000, 1500)] == ["2.50 GB", "45 MB", "2 kB"]
 
 
 def test_the_peak_is_the_largest_phase():

@@ -8,7 +8,7 @@ from every_loss import CLASSES, LOSSES
 from torch import nn
 
 import shadowmetric as sm
-from shadowmetric.batches.cached import cached_step
+from shadowmetric.batches.cached import run_cached_step
 
 IMAGES = 26  # 26 = 3 x 8 + 2
 
@@ -19,7 +19,7 @@ def embedder_of(*, dropout: float = 0.0, norm: bool = False, dtype: torch.dtype 
     return nn.Sequential(*layers, nn.Dropout(dropout), nn.Linear(6 * 16, 5)).to(dtype)
 
 
-def pictures(dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
+def make_images(dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
     torch.manual_seed(2)
     return torch.randn(IMAGES, 2, 6, 6, dtype=dtype), torch.arange(IMAGES) % CLASSES
 
@@ -44,7 +44,7 @@ def cached(embedder, images, labels, loss, micro_batch=8, **more):
 @pytest.mark.parametrize("micro_batch", [1, 8, 26, 100])
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_gradient_is_that_of_the_whole_batch(name, micro_batch):
-    embedder, (images, labels) = embedder_of(), pictures()
+    embedder, (images, labels) = embedder_of(), make_images()
     torch.manual_seed(3)
     loss = LOSSES[name](5).double()
     value, wanted = plain(embedder, images, labels, loss)
@@ -57,7 +57,7 @@ def test_the_gradient_is_that_of_the_whole_batch(name, micro_batch):
 
 
 def test_gradients_are_added_to_those_that_are_there():
-    embedder, (images, labels), loss = embedder_of(), pictures(), sm.ShadowLoss(miner="hard")
+    embedder, (images, labels), loss = embedder_of(), make_images(), sm.ShadowLoss(miner="hard")
     _, once = plain(embedder, images, labels, loss)
     sm.cached_backward(embedder, images, labels, loss, 8)
     for one, other in zip(gradients(embedder), once, strict=True):
@@ -65,7 +65,7 @@ def test_gradients_are_added_to_those_that_are_there():
 
 
 def test_dropout_is_replayed_and_the_generator_goes_on_as_after_one_pass():
-    embedder, (images, labels), loss = embedder_of(dropout=0.5), pictures(), sm.ShadowLoss(miner="hard")
+    embedder, (images, labels), loss = embedder_of(dropout=0.5), make_images(), sm.ShadowLoss(miner="hard")
     torch.manual_seed(7)
     rows = torch.cat([embedder(part) for part in images.split(8)])
     value = loss(rows, labels)
@@ -80,7 +80,7 @@ def test_dropout_is_replayed_and_the_generator_goes_on_as_after_one_pass():
 
 
 def test_random_numbers_of_the_loss_are_drawn_once():
-    embedder, (images, labels) = embedder_of(dropout=0.5), pictures()
+    embedder, (images, labels) = embedder_of(dropout=0.5), make_images()
     loss = sm.ShadowLoss(miner=sm.SemiHardMiner(0.5, "random"))
     torch.manual_seed(7)
     rows = torch.cat([embedder(part) for part in images.split(8)])
@@ -91,7 +91,7 @@ def test_random_numbers_of_the_loss_are_drawn_once():
 
 
 def test_frozen_batch_norm_is_exact_and_silent():
-    embedder, (images, labels), loss = embedder_of(norm=True), pictures(), sm.ShadowLoss(miner="hard")
+    embedder, (images, labels), loss = embedder_of(norm=True), make_images(), sm.ShadowLoss(miner="hard")
     embedder[1].eval()
     _, wanted = plain(embedder, images, labels, loss)
     _, gradient = cached(embedder, images, labels, loss)
@@ -100,7 +100,7 @@ def test_frozen_batch_norm_is_exact_and_silent():
 
 
 def test_batch_norm_is_warned_of_and_its_statistics_move_once_for_each_micro_batch():
-    embedder, (images, labels), loss = embedder_of(norm=True), pictures(), sm.ShadowLoss(miner="hard")
+    embedder, (images, labels), loss = embedder_of(norm=True), make_images(), sm.ShadowLoss(miner="hard")
     rows = torch.cat([embedder(part) for part in images.split(8)])
     loss(rows, labels).backward()
     wanted, state = gradients(embedder), {name: value.clone() for name, value in embedder.named_buffers()}
@@ -117,7 +117,7 @@ def test_batch_norm_is_warned_of_and_its_statistics_move_once_for_each_micro_bat
 @pytest.mark.parametrize("outside", [True, False])
 def test_autocast_gives_every_weight_its_gradient(outside):
     """Weights that were cast in the pass without a graph must not be used again in the one that has it."""
-    embedder, (images, labels), loss = embedder_of(dtype=torch.float32), pictures(torch.float32), sm.ShadowLoss()
+    embedder, (images, labels), loss = embedder_of(dtype=torch.float32), make_images(torch.float32), sm.ShadowLoss()
 
     class Cast(nn.Module):
         def __init__(self):
@@ -142,7 +142,7 @@ def test_autocast_gives_every_weight_its_gradient(outside):
 
 
 def test_a_scaler_scales_the_gradient_and_not_the_value():
-    embedder, (images, labels), loss = embedder_of(), pictures(), sm.ShadowLoss(miner="hard")
+    embedder, (images, labels), loss = embedder_of(), make_images(), sm.ShadowLoss(miner="hard")
     value, wanted = plain(embedder, images, labels, loss)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
     found, gradient = cached(embedder, images, labels, loss, scaler=scaler)
@@ -152,7 +152,7 @@ def test_a_scaler_scales_the_gradient_and_not_the_value():
 
 
 def test_images_may_be_a_mapping_a_tuple_or_anything_that_can_be_cut():
-    embedder, (images, labels), loss = embedder_of(), pictures(), sm.ShadowLoss(miner="hard")
+    embedder, (images, labels), loss = embedder_of(), make_images(), sm.ShadowLoss(miner="hard")
     value, wanted = plain(embedder, images, labels, loss)
 
     class OfTwo(nn.Module):
@@ -183,18 +183,18 @@ def test_images_may_be_a_mapping_a_tuple_or_anything_that_can_be_cut():
 
 
 def test_a_batch_without_triplets_gives_zeros_as_the_plain_step_does():
-    embedder, (images, _), loss = embedder_of(), pictures(), sm.ShadowLoss()
+    embedder, (images, _), loss = embedder_of(), make_images(), sm.ShadowLoss()
     value, gradient = cached(embedder, images, torch.zeros(IMAGES, dtype=torch.int64), loss)
     assert value == 0
     assert all((part == 0).all() for part in gradient)
 
 
 def test_the_step_tells_rows_and_their_gradient():
-    embedder, (images, labels), loss = embedder_of(), pictures(), sm.ShadowLoss(miner="hard")
+    embedder, (images, labels), loss = embedder_of(), make_images(), sm.ShadowLoss(miner="hard")
     rows = embedder(images)
     rows.retain_grad()
     loss(rows, labels).backward()
-    step = cached_step(embedder, images, labels, loss, 8)
+    step = run_cached_step(embedder, images, labels, loss, 8)
     torch.testing.assert_close(step.embeddings.detach(), rows.detach())
     torch.testing.assert_close(step.embeddings.grad, rows.grad)
 
@@ -210,7 +210,7 @@ def test_an_embedder_with_random_numbers_of_its_own_is_refused():
         def forward(self, images):
             return self.inner(images + torch.randn(images.shape, generator=generator, dtype=images.dtype))
 
-    images, labels = pictures()
+    images, labels = make_images()
     with pytest.raises(ValueError, match="other rows for the same images in the second pass"):
         sm.cached_backward(Noisy(), images, labels, sm.ShadowLoss(miner="hard"))
 
@@ -225,7 +225,7 @@ def test_an_embedder_with_random_numbers_of_its_own_is_refused():
     ],
 )
 def test_mistakes_are_said_in_one_sentence(change, message):
-    images, labels = pictures()
+    images, labels = make_images()
     given = {"embedder": embedder_of(), "images": images, "labels": labels, "loss": sm.ShadowLoss()} | change
     with pytest.raises(ValueError, match=message):
         sm.cached_backward(**given)
@@ -234,4 +234,4 @@ def test_mistakes_are_said_in_one_sentence(change, message):
 def test_nothing_is_warned_of_without_batch_norm():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        cached(embedder_of(dropout=0.1), *pictures(), sm.ShadowLoss())
+        cached(embedder_of(dropout=0.1), *make_images(), sm.ShadowLoss())

@@ -18,7 +18,7 @@ def embedder_of(*, dropout: float = 0.0, norm: bool = False) -> nn.Module:
     return nn.Sequential(*layers, nn.Dropout(dropout), nn.Linear(6 * 16, 5)).double()
 
 
-def pictures() -> tuple[torch.Tensor, torch.Tensor]:
+def make_images() -> tuple[torch.Tensor, torch.Tensor]:
     torch.manual_seed(2)
     return torch.randn(IMAGES, 2, 6, 6, dtype=torch.float64), torch.arange(IMAGES) % CLASSES
 
@@ -32,7 +32,7 @@ def gradients(*modules: nn.Module) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_weights_and_loss_get_the_gradient_of_the_whole_batch(name):
-    embedder, (images, labels) = embedder_of(), pictures()
+    embedder, (images, labels) = embedder_of(), make_images()
     torch.manual_seed(3)
     loss = LOSSES[name](5).double()
     loss(embedder(images), labels).backward()
@@ -45,7 +45,7 @@ def test_weights_and_loss_get_the_gradient_of_the_whole_batch(name):
 
 
 def test_two_uses_of_the_rows_and_two_backwards_add_up():
-    embedder, (images, labels), loss = embedder_of(), pictures(), sm.ShadowLoss(miner="hard")
+    embedder, (images, labels), loss = embedder_of(), make_images(), sm.ShadowLoss(miner="hard")
     rows = embedder(images)
     (loss(rows, labels) + rows.square().mean()).backward()
     wanted = gradients(embedder)
@@ -57,7 +57,7 @@ def test_two_uses_of_the_rows_and_two_backwards_add_up():
 
 
 def test_dropout_is_replayed_and_the_generator_goes_on_as_after_one_pass():
-    embedder, (images, labels), loss = embedder_of(dropout=0.5), pictures(), sm.ShadowLoss(miner="hard")
+    embedder, (images, labels), loss = embedder_of(dropout=0.5), make_images(), sm.ShadowLoss(miner="hard")
     torch.manual_seed(7)
     loss(torch.cat([embedder(part) for part in images.split(8)]), labels).backward()
     wanted, after = gradients(embedder), torch.rand(3)
@@ -69,7 +69,7 @@ def test_dropout_is_replayed_and_the_generator_goes_on_as_after_one_pass():
 
 
 def test_autocast_of_the_first_pass_holds_in_backward_outside_of_it():
-    embedder, (images, labels) = embedder_of().float(), pictures()
+    embedder, (images, labels) = embedder_of().float(), make_images()
     images, loss = images.float(), sm.ShadowLoss(miner="hard")
     cast = []
     embedder.register_forward_pre_hook(lambda *_: cast.append(torch.is_autocast_enabled("cpu")))
@@ -88,7 +88,7 @@ def test_autocast_of_the_first_pass_holds_in_backward_outside_of_it():
 
 
 def test_running_statistics_move_once_and_batch_statistics_are_warned_of():
-    embedder, (images, _) = embedder_of(norm=True), pictures()
+    embedder, (images, _) = embedder_of(norm=True), make_images()
     with pytest.warns(UserWarning, match=BATCH_NORM_CHANGES.split("{")[0]):
         rows = sm.cached_rows(embedder, images, 8)
     assert int(embedder[1].num_batches_tracked) == 0
@@ -97,7 +97,7 @@ def test_running_statistics_move_once_and_batch_statistics_are_warned_of():
 
 
 def test_without_gradients_it_only_embeds():
-    embedder, (images, _) = embedder_of(), pictures()
+    embedder, (images, _) = embedder_of(), make_images()
     with torch.no_grad():
         assert not sm.cached_rows(embedder, images, 8).requires_grad
     for parameter in embedder.parameters():
@@ -106,7 +106,7 @@ def test_without_gradients_it_only_embeds():
 
 
 def test_a_frozen_or_unused_part_gets_no_gradient():
-    embedder, (images, _) = embedder_of(), pictures()
+    embedder, (images, _) = embedder_of(), make_images()
     embedder[0].weight.requires_grad_(False)
     embedder.unused = nn.Linear(2, 2).double()
     embedder.forward = lambda x: nn.Sequential(*list(embedder)[:6])(x)
@@ -137,7 +137,7 @@ def test_a_part_that_only_some_pieces_use_keeps_their_gradient():
 
 
 def test_hooks_on_weights_see_the_whole_gradient_once():
-    embedder, (images, _) = embedder_of(), pictures()
+    embedder, (images, _) = embedder_of(), make_images()
     embedder(images).square().sum().backward()
     wanted, seen = gradients(embedder), []
     embedder[0].weight.register_hook(lambda gradient: seen.append(gradient) or 2 * gradient)
@@ -173,7 +173,7 @@ def test_half_precision_weights_lose_nothing_by_many_pieces(how):
 
 
 def test_a_second_derivative_and_weights_or_images_that_changed_are_refused():
-    embedder, (images, _) = embedder_of(), pictures()
+    embedder, (images, _) = embedder_of(), make_images()
     (slope,) = torch.autograd.grad(
         sm.cached_rows(embedder, images, 8).square().sum(), embedder[0].weight, create_graph=True
     )
@@ -196,7 +196,7 @@ def test_weights_that_are_others_during_the_call_are_refused():
         def forward(self, images):
             return sm.cached_rows(self.embedder, images, 8)
 
-    module, (images, _) = Calling(), pictures()
+    module, (images, _) = Calling(), make_images()
     others = {name: weight.detach().clone().requires_grad_() for name, weight in module.named_parameters()}
     rows = torch.func.functional_call(module, others, (images,))
     with pytest.raises(RuntimeError, match="no weight of the embedder got a gradient"):
@@ -230,7 +230,7 @@ def test_buffers_move_once_however_they_move():
 
 
 def test_rows_can_be_changed_in_place():
-    embedder, (images, _) = embedder_of(), pictures()
+    embedder, (images, _) = embedder_of(), make_images()
     sm.cached_rows(embedder, images, 8).mul_(2).sum().backward()
     found = gradients(embedder)
     (2 * embedder(images)).sum().backward()
@@ -251,7 +251,7 @@ def test_activations_of_one_micro_batch_are_held_and_no_graph():
 
 
 def test_what_can_not_be_cut_and_a_wrapped_embedder_are_refused_in_a_sentence(monkeypatch):
-    embedder, (images, _) = embedder_of(), pictures()
+    embedder, (images, _) = embedder_of(), make_images()
     with pytest.raises(ValueError, match="micro_batch is 0; it must be a number of images"):
         sm.cached_rows(embedder, images, 0)
     with pytest.raises(ValueError, match="there are 3 images and 26 rows of another part"):

@@ -40,12 +40,12 @@ def test_towers_that_agree_keep_their_pairs(miner):
 
 def test_cached_towers_get_the_gradients_of_plain_ones():
     torch.manual_seed(3)
-    pictures, words = torch.randn(40, 9, dtype=torch.float64), torch.randn(40, 4, dtype=torch.float64)
+    images, words = torch.randn(40, 9, dtype=torch.float64), torch.randn(40, 4, dtype=torch.float64)
     towers = nn.Linear(9, 5).double(), nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 5)).double()
     two, labels = sm.TwoTowerLoss(sm.ShadowLoss(0.2)), torch.arange(40)
     parameters = [parameter for tower in towers for parameter in tower.parameters()]
-    wanted = torch.autograd.grad(two(towers[0](pictures), towers[1](words), labels), parameters)
-    rows = [sm.cached_rows(tower, given, 7) for tower, given in zip(towers, (pictures, words), strict=True)]
+    wanted = torch.autograd.grad(two(towers[0](images), towers[1](words), labels), parameters)
+    rows = [sm.cached_rows(tower, given, 7) for tower, given in zip(towers, (images, words), strict=True)]
     found = torch.autograd.grad(two(*rows, labels), parameters)
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-10)

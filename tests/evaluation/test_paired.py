@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_memory import LargestAllocation
 
 from shadowmetric.evaluation.bootstrap import bootstrap_interval
-from shadowmetric.evaluation.paired import GROUP, GROUPS_AT_ONCE, flipped_sums, paired_test
+from shadowmetric.evaluation.paired import GROUP, GROUPS_AT_ONCE, paired_test, permute_sums
 
 SCRATCH = [1, 5000, 2**16, 2**24]
 SHARES = st.lists(st.tuples(*[st.sampled_from([0.0, 0.2, 0.4, 0.6, 1.0, math.nan])] * 2), min_size=1, max_size=12)
@@ -111,7 +111,7 @@ def test_tiny_differences_of_large_float64_values_count():
 @pytest.mark.parametrize("scratch", SCRATCH)
 def test_flipped_sums_equal_the_loops_for_every_scratch(count, scratch):
     units = torch.randint(-(2**40), 2**40, (count,), generator=torch.Generator().manual_seed(count))
-    assert flipped_sums(units, 20, 5, scratch).tolist() == plain_flipped_sums(units.tolist(), 20, 5)
+    assert permute_sums(units, 20, 5, scratch).tolist() == plain_flipped_sums(units.tolist(), 20, 5)
 
 
 @given(SHARES, st.integers(0, 99))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shadowmetric.evaluation.comparison import Sets, compare
-from shadowmetric.evaluation.hits import ranked_hits
+from shadowmetric.evaluation.hits import iterate_hits
 from shadowmetric.evaluation.retrieval import RETRIEVAL, retrieval
 
 KS = (1, 2, 5, 50)
@@ -99,7 +99,7 @@ def test_lone_queries_have_no_value_and_rank_nothing():
     found = measured(one_set(embeddings, labels))
     for values in found.values():
         assert values.isnan().tolist() == [row == 3 for row in range(12)]
-    ((_, hits),) = ranked_hits(compare(one_set(embeddings, labels), 2**20), 99, scratch_bytes=2**26)
+    ((_, hits),) = iterate_hits(compare(one_set(embeddings, labels), 2**20), 99, scratch_bytes=2**26)
     assert hits.hit.shape == (12, 12)
     assert torch.equal(hits.hit.sum(1), hits.relevant)  # the query itself is no hit
 

@@ -27,15 +27,15 @@ def test_rare_classes_are_in_pk_batches_and_weigh_in_macro_f1(capsys):
     assert f"{100 * figures['macro-F1']:.1f} ± 0.0" in said
 
 
-def test_the_stand_in_has_lesions_of_three_pictures_and_one_class():
+def test_the_stand_in_has_lesions_of_three_images_and_one_class():
     example = runpy.run_path(str(EXAMPLE))
-    pictures = example["stand_in"]()
-    assert np.bincount(pictures.labels).tolist() == [3 * count for count in example["LESIONS"]]
-    lesions, counts = np.unique(pictures.lesions, return_counts=True)
+    images = example["stand_in"]()
+    assert np.bincount(images.labels).tolist() == [3 * count for count in example["LESIONS"]]
+    lesions, counts = np.unique(images.lesions, return_counts=True)
     assert set(counts.tolist()) == {3}
-    assert all(len(set(pictures.labels[pictures.lesions == lesion])) == 1 for lesion in lesions)
-    train, test = example["part_images"](pictures.labels, 1 / 3, groups=pictures.lesions, least=2)
-    assert not set(pictures.lesions[train]) & set(pictures.lesions[test])
+    assert all(len(set(images.labels[images.lesions == lesion])) == 1 for lesion in lesions)
+    train, test = example["part_images"](images.labels, 1 / 3, groups=images.lesions, least=2)
+    assert not set(images.lesions[train]) & set(images.lesions[test])
 
 
 def test_a_dataset_with_groups_is_read_and_one_without_is_refused():
@@ -46,6 +46,6 @@ def test_a_dataset_with_groups_is_read_and_one_without_is_refused():
     grouped = Split(train.images, train.labels, np.arange(len(train)) // 2)
     dataset = type("Read", (), {"train": grouped, "classes": tuple("0123456789")})
     example["real"].__globals__["open_dataset"] = lambda data, root: dataset
-    pictures = example["real"]("ham10000", None, 8, 5)
-    assert pictures.images.shape == (50, 1, 8, 8)
-    assert np.bincount(pictures.labels).tolist() == [5] * 10
+    images = example["real"]("ham10000", None, 8, 5)
+    assert images.images.shape == (50, 1, 8, 8)
+    assert np.bincount(images.labels).tolist() == [5] * 10

@@ -5,7 +5,7 @@ import runpy
 import shutil
 from pathlib import Path
 
-from shadowmetric.runtime.pictures import open_picture
+from shadowmetric.runtime.images import open_image
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "product_search.py"
 
@@ -13,7 +13,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "product_search.py"
 def test_training_on_a_drawn_folder_beats_no_training_and_ends_in_a_page(tmp_path, capsys):
     found = runpy.run_path(str(EXAMPLE))["main"](["--out", str(tmp_path), "--epochs", "10", "--photos", "12"])
     assert found.after > found.before + 0.1
-    assert open_picture(found.query).size == (32, 32)
+    assert open_image(found.query).size == (32, 32)
     assert len(found.answers) == 5
     cosines = [cosine for _, _, cosine in found.answers]
     assert cosines == sorted(cosines, reverse=True)

@@ -19,7 +19,7 @@ def test_thresholds_of_some_new_classes_hold_for_others(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "24 classes train, 12 choose the threshold, 12 check it." in said
     assert f"threshold {thresholds[0]:.3f}" in said
-    with np.load(tmp_path / "pictures.npz") as parts:
+    with np.load(tmp_path / "images.npz") as parts:
         learn, choose = set(parts["train_labels"].tolist()), set(parts["test_labels"].tolist())
     assert len(learn) == 24
     assert len(choose) == 12

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 
 from shadowmetric.errors import Mistake
 from shadowmetric.integrations.pml_losses import check_pml_loss
-from shadowmetric.integrations.pml_version import PACKAGE, unknown_pml
+from shadowmetric.integrations.pml_version import PACKAGE, check_pml_version
 
 KNOWN = ("2.9.0", "2.9", "2.9.1", "2.10.0", "2.99.3")
 UNKNOWN = ("3.0.0", "3", "3.0.0.dev2", "4.1", "2.8.1", "1.7.3", "0.9.99")
@@ -52,7 +52,7 @@ def test_a_training_refuses_it_too(version, installed):
 @pytest.mark.parametrize("version", KNOWN)
 def test_known_versions_pass(version, installed):
     installed(version)
-    assert unknown_pml() == ""
+    assert check_pml_version() == ""
 
 
 def test_where_it_is_absent_the_import_itself_says_so(monkeypatch):
@@ -60,7 +60,7 @@ def test_where_it_is_absent_the_import_itself_says_so(monkeypatch):
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "version", absent)
-    assert unknown_pml() == ""
+    assert check_pml_version() == ""
 
 
 def test_the_extra_asks_for_what_is_known():

@@ -160,9 +160,9 @@ def test_epochs_have_other_batches(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["label", "labels", "class"])
-def test_the_labels_of_a_table_are_found_without_reading_its_pictures(name, tmp_path):
+def test_the_labels_of_a_table_are_found_without_reading_its_images(name, tmp_path):
     data = Dataset.from_dict({"pixel_values": torch.zeros(12, 1, 8, 8).tolist(), name: [0, 1, 2] * 4})
-    data = data.with_transform(lambda rows: pytest.fail("a picture was read"))
+    data = data.with_transform(lambda rows: pytest.fail("an image was read"))
     trainer = trainer_of(MetricModel(embedder_of(), sm.ShadowLoss(0.2)), tmp_path)
     trainer.train_dataset = data
     if name == "class":

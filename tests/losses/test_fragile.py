@@ -9,7 +9,6 @@ from batches import plain_batch
 from every_loss import CLASSES, LOSSES
 
 import shadowmetric as sm
-from shadowmetric.mining import given
 
 UNIT = [name for name in LOSSES if "/free" not in name and name != "n_pair/l2"]
 

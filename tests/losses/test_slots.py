@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shadowmetric as sm
-from shadowmetric.mining.given import Given
+from shadowmetric.mining.checked_batch import CheckedBatch
 from shadowmetric.mining.pairs import LabelPairs, NamedPairs
 
 LOSSES = {"n_pair": sm.NPairLoss, "lifted_structure": sm.LiftedStructureLoss, "angular": sm.AngularLoss}
@@ -58,7 +58,7 @@ def test_one_large_class_is_a_list_and_gives_what_places_give():
 @given(classes)
 def test_places_and_the_list_hold_the_positives_of_the_masks(labels):
     embeddings, labels = batch(labels, 0)
-    pairs = LabelPairs(Given(embeddings, labels))
+    pairs = LabelPairs(CheckedBatch(embeddings, labels))
     positive = pairs.masks(0, len(labels)).positive
     columns, real = pairs.positives().of(0, len(labels), MANY)
     filled = torch.zeros_like(positive, dtype=torch.int64).scatter_add_(1, columns, real.long())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shadowmetric as sm
-from shadowmetric.mining.given import check_given
+from shadowmetric.mining.checked_batch import as_checked_batch
 
 SCRATCH = st.sampled_from([1, 3000, 2**25])  # blocks of 8 rows, a few, all at once
 
@@ -74,7 +74,7 @@ def test_large_batches_in_class_order_equal_the_loops_too(unit, normalize):
         settings = {"margin": margin, "unit": unit, "normalize": normalize}
         expected = reference.semi_hard(embeddings, labels, **settings)
         assert expected
-        found = sm.SemiHardMiner(**settings).mine_by_class(check_given(embeddings, labels))
+        found = sm.SemiHardMiner(**settings).mine_by_class(as_checked_batch(embeddings, labels))
         assert listed(found.triplets) == expected
 
 

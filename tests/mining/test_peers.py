@@ -300,11 +300,11 @@ def test_code_block_of_the_page_runs(number, tmp_path):
     runpy.run_path(str(block))
 
 
-def test_pictures_are_current():
+def test_images_are_current():
     spec = importlib.util.spec_from_file_location("draw_semantics", DOCS / "draw_semantics.py")
     draw_semantics = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(draw_semantics)
     page = (DOCS / "semantics.md").read_text("utf-8")
     for path, svg in draw_semantics.drawn().items():
         assert path.read_text("utf-8") == svg, f"{path.name} is old: run python tools/draw_semantics.py"
-        assert f"](pictures/{path.name})" in page
+        assert f"](images/{path.name})" in page

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import shadowmetric as sm
 from shadowmetric.app.doctor.devices.pretended_device import count_step
 from shadowmetric.mining import slots
-from shadowmetric.mining.given import check_given
+from shadowmetric.mining.checked_batch import as_checked_batch
 
 MINERS = {
     "semi_hard": sm.SemiHardMiner(0.5),
@@ -38,9 +38,9 @@ def listed(mined) -> list[tuple[int, ...]]:
 
 
 def mine_both_ways(miner, batch, width=None):
-    given_batch = check_given(*batch)
-    arranged = slots.arrange_slots(given_batch, width)
-    return slots.list_triplets(miner.mine_in_slots(given_batch, arranged)), miner.mine_by_class(given_batch)
+    checked = as_checked_batch(*batch)
+    arranged = slots.arrange_slots(checked, width)
+    return slots.list_triplets(miner.mine_in_slots(checked, arranged)), miner.mine_by_class(checked)
 
 
 @pytest.mark.parametrize("few", [0, 2**14], ids=["torch", "numpy"])
@@ -71,22 +71,20 @@ def test_a_seed_draws_the_same_negatives_in_slots_and_in_class_order(batch, seed
     def miner():
         return sm.SemiHardMiner(1.0, "random", generator=torch.Generator().manual_seed(seed))
 
-    given_batch = check_given(*batch)
-    arranged = slots.arrange_slots(given_batch, None)
-    in_slots = slots.list_triplets(miner().mine_in_slots(given_batch, arranged))
-    assert listed(in_slots) == listed(miner().mine_by_class(given_batch))
+    checked = as_checked_batch(*batch)
+    arranged = slots.arrange_slots(checked, None)
+    in_slots = slots.list_triplets(miner().mine_in_slots(checked, arranged))
+    assert listed(in_slots) == listed(miner().mine_by_class(checked))
 
 
 def test_blocks_of_rows_are_joined_and_slots_taken_a_few_at_once():
     generator = torch.Generator().manual_seed(0)
     embeddings, labels = torch.randn(60, 8, generator=generator), torch.arange(60) // 6
-    given_batch = check_given(embeddings, labels)
-    arranged = slots.arrange_slots(given_batch, 5)
+    checked = as_checked_batch(embeddings, labels)
+    arranged = slots.arrange_slots(checked, 5)
     for miner in (sm.SemiHardMiner(0.5), sm.BatchHardMiner()):
         small = type(miner)(*([0.5] if isinstance(miner, sm.SemiHardMiner) else []), scratch_bytes=1)
-        assert listed(slots.list_triplets(small.mine_in_slots(given_batch, arranged))) == listed(
-            miner.mine(given_batch)
-        )
+        assert listed(slots.list_triplets(small.mine_in_slots(checked, arranged))) == listed(miner.mine(checked))
 
 
 def test_too_few_slots_are_refused_with_the_number_that_is_needed():
@@ -101,7 +99,7 @@ def test_too_few_slots_are_refused_with_the_number_that_is_needed():
 
 def test_one_large_class_and_large_batches_are_left_to_class_order():
     def arranged(labels, rows, **settings):
-        return slots.arrange_slots(check_given(torch.randn(rows, 2), labels), None, **settings)
+        return slots.arrange_slots(as_checked_batch(torch.randn(rows, 2), labels), None, **settings)
 
     assert arranged(torch.arange(60) // 5, 60) is not None
     lonely = torch.arange(200)

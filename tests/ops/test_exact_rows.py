@@ -46,7 +46,7 @@ def test_whole_rows_are_the_same_rows_in_float64_or_float32_as_they_fit():
     lazy = ExactUnitRows(source, order)
     expected = lazy.load(0, 50).clone()
     for most, kept in ((50 * 16 * 8, torch.float64), (50 * 16 * 4, torch.float32)):
-        whole = lazy.made_whole(most)
+        whole = lazy.make_whole(most)
         assert whole.source.dtype == kept
         assert torch.equal(whole.load(0, 50), expected)
-    assert lazy.made_whole(50 * 16 * 4 - 1) is lazy
+    assert lazy.make_whole(50 * 16 * 4 - 1) is lazy

@@ -11,7 +11,7 @@ from torch import Tensor
 from shadowmetric.checks import ELSEWHERE
 from shadowmetric.mining import BatchHardMiner, HardMiner, SemiHardMiner
 from shadowmetric.mining.classes import group_by_class
-from shadowmetric.mining.miner import GivenMiner
+from shadowmetric.mining.miner import TripletMiner
 from shadowmetric.ops.arg_min import LAST
 from shadowmetric.ops.fused_nearest import fused_nearest
 from shadowmetric.ops.grid_rows import GridRows, GridSide
@@ -192,7 +192,7 @@ def triplets_of(asked: Asked, rank: Tensor, chosen: Tensor) -> set[tuple[int, in
     }
 
 
-def mine(miner: GivenMiner, asked: Asked) -> set[tuple[int, int, int]]:
+def mine(miner: TripletMiner, asked: Asked) -> set[tuple[int, int, int]]:
     """Return the triplets of a miner that takes equal rows for rows of their own."""
     anchors_at = None if asked.references is None else ELSEWHERE
     return set(zip(*(part.tolist() for part in miner(*asked[:4], anchors_at=anchors_at)), strict=True))

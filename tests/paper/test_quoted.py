@@ -4,7 +4,7 @@ import hashlib
 from collections import Counter
 from importlib.resources import files
 
-from paper.quoted import quoted, quoted_value
+from paper.quoted import find_quoted, quoted_value
 from shadowmetric.losses.catalogue import PAPER_LOSSES
 
 CHECKED = "6d0e66e4b601c5489f21f577be0ad5fdc859e352c44daa6f64a995b23e3514e8"
@@ -16,7 +16,7 @@ def test_the_file_is_the_one_that_was_compared_with_the_paper_figure_by_figure()
 
 
 def test_each_figure_stands_once():
-    found = quoted()
+    found = find_quoted()
     assert len(found) == 213
     assert max(Counter((one.table, one.dataset, one.loss, one.figure) for one in found).values()) == 1
     assert {one.loss for one in found} == set(PAPER_LOSSES)
@@ -25,7 +25,7 @@ def test_each_figure_stands_once():
 
 def test_shadow_leads_every_recall_at_1_as_the_paper_says():
     for dataset in ("cars196", "cub200", "sop", "inshop", "cifar10", "fashion_mnist"):
-        values = {one.loss: one.value for one in quoted(dataset=dataset, figure="recall_at_1")}
+        values = {one.loss: one.value for one in find_quoted(dataset=dataset, figure="recall_at_1")}
         assert max(values, key=lambda loss: values[loss]) == "shadow"
 
 
@@ -37,7 +37,7 @@ def test_the_reductions_of_the_memory_table_follow_from_its_rows():
 
 
 def test_words_are_as_printed():
-    (one,) = quoted("medical", "ham10000", "shadow")
+    (one,) = find_quoted("medical", "ham10000", "shadow")
     assert one.words == "44.92 ± 0.60"
-    assert quoted("fine-grained", "cub200", "triplet", "silhouette")[0].words == "-0.0736"
+    assert find_quoted("fine-grained", "cub200", "triplet", "silhouette")[0].words == "-0.0736"
     assert quoted_value("standard", "mnist", "soft_triple", "accuracy") is None

@@ -2,7 +2,7 @@
 
 import pytest
 from browser_pages import OpenedPage, needs_chromium
-from report_runs import quick_settings, write_pictures
+from report_runs import quick_settings, write_images
 
 from paper import report as reporting
 from paper.command import main
@@ -51,21 +51,21 @@ def test_records_are_found_in_a_folder_or_in_its_records(tmp_path):
 @pytest.mark.parametrize("inside", ["", "records"])
 def test_records_alone_give_tables_and_memory(tmp_path, inside):
     folder = write_memory(tmp_path / "only")
-    report_studies([folder / inside, folder / "records"], tmp_path / "out.html", pictures=False)
+    report_studies([folder / inside, folder / "records"], tmp_path / "out.html", images=False)
     found = (tmp_path / "out.html").read_text(encoding="utf-8")
     assert "<h1>Peak memory of a training step and 2 more tables</h1>" in found
     assert found.count("<h3>What a loss keeps, by dimension</h3>") == 1
     assert "<td>3,000,000</td>" in found
     assert "<dt>commit</dt>" in found
     assert "<dt>runs</dt>" not in found
-    assert "Pictures were not asked for." not in found
+    assert "Images were not asked for." not in found
 
 
 def test_records_of_a_reproduction_stand_beside_its_runs(tmp_path):
-    data = f"npz:{write_pictures(tmp_path / 'data.npz')}"
+    data = f"npz:{write_images(tmp_path / 'data.npz')}"
     train(quick_settings(data, epochs=1), tmp_path / "some" / "run")
     write_memory(tmp_path / "some")
-    report_studies([tmp_path / "some"], tmp_path / "out.html", pictures=False)
+    report_studies([tmp_path / "some"], tmp_path / "out.html", images=False)
     found = (tmp_path / "out.html").read_text(encoding="utf-8")
     assert "<h1>shadow on data.npz (npz)</h1>" in found
     assert "<h3>What a loss keeps, by dimension</h3>" in found

@@ -142,13 +142,13 @@ def test_stopped_by_the_user_it_keeps_what_is_finished_and_says_how_to_go_on(mad
 def test_a_bed_without_data_is_named_and_the_others_go_on(tmp_path, monkeypatch):
     def floors(plan, tell):
         if plan.bed == "cars196":
-            raise DataMistake("cars196: its pictures are not there.")
+            raise DataMistake("cars196: its images are not there.")
 
     trained = []
     monkeypatch.setattr(studying, "run_floors", floors)
     monkeypatch.setattr(studying, "run_cells", lambda cells, jobs, tell: trained.extend(cells) or {})
     study, where = STUDIES["fine-grained"], Where("smoke", tmp_path)
-    assert run_study(study, where, COMMAND, quiet) == {"cars196": "cars196: its pictures are not there."}
+    assert run_study(study, where, COMMAND, quiet) == {"cars196": "cars196: its images are not there."}
     assert {cell.bed for cell in trained} == {"cub200"}
     with pytest.raises(DataMistake, match="not there"):
         run_study(study, where, COMMAND, quiet, only=("cars196",))
@@ -192,7 +192,7 @@ def test_what_is_stale_is_measured_again(tmp_path):
 
 def test_nothing_is_measured_on_trainings_that_failed(made, monkeypatch):
     monkeypatch.setattr(studying, "run_cells", lambda cells, jobs, tell: {"a/shadow-0": "it went wrong"})
-    study = replace(STUDY, measure=lambda where, tell: pytest.fail("measured"), picture=lambda found: "")
+    study = replace(STUDY, measure=lambda where, tell: pytest.fail("measured"), image=lambda found: "")
     assert run_study(study, made, COMMAND, quiet, only=(BED.name,)) == {"a/shadow-0": "it went wrong"}
 
 

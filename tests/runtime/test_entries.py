@@ -5,7 +5,7 @@ import hashlib
 import json
 
 import pytest
-from picture_folders import HOSTILE, SHAPE
+from image_folders import HOSTILE, SHAPE
 
 from shadowmetric.errors import Mistake
 from shadowmetric.runtime.entries import About, about_from, key_of
@@ -41,7 +41,7 @@ def test_nonsense_is_refused(place, values):
         for name in place[:-1]:
             inside = inside[name]
         inside[place[-1]] = value
-        with pytest.raises(Mistake, match=r"x.index.* index the pictures again\."):
+        with pytest.raises(Mistake, match=r"x.index.* index the images again\."):
             about_from(found, "x.index")
 
 

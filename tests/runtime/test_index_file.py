@@ -1,4 +1,4 @@
-"""The index file: what is written is read, the same pictures give the same bytes, a failing writer loses nothing."""
+"""The index file: what is written is read, the same images give the same bytes, a failing writer loses nothing."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from picture_folders import HOSTILE, SHAPE, contents_of, small_index, taken_apart, unit
+from image_folders import HOSTILE, SHAPE, contents_of, small_index, taken_apart, unit
 
 from shadowmetric.errors import Mistake
 from shadowmetric.runtime import files
@@ -91,7 +91,7 @@ def test_paths_are_a_sequence(tmp_path):
         paths[-6]
 
 
-def test_the_same_pictures_give_the_same_bytes(tmp_path):
+def test_the_same_images_give_the_same_bytes(tmp_path):
     assert small_index(tmp_path / "a").read_bytes() == small_index(tmp_path / "b").read_bytes()
 
 

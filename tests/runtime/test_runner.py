@@ -15,9 +15,9 @@ from PIL import Image
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.app.serving.verification.verifying import cosine_of
 from shadowmetric.runtime import runner
+from shadowmetric.runtime.images import open_image
 from shadowmetric.runtime.index_file import read_index
 from shadowmetric.runtime.model import OnnxModel
-from shadowmetric.runtime.pictures import open_picture
 from shadowmetric.runtime.threshold import calibration_from
 
 pytest_plugins = ["exported_fixtures"]
@@ -44,7 +44,7 @@ def copy(bundled, tmp_path):
 
 
 @pytest.fixture
-def device(small_python, copy, pictures):
+def device(small_python, copy, images):
     """Return a function that runs a command in the copy of the bundle."""
 
     def run(*words, code=0, cwd=copy):
@@ -76,11 +76,11 @@ def test_the_environment_has_the_three_packages_and_no_torch(small_python):
         assert f"No module named '{name}'" in ended.stderr
 
 
-def test_search_gives_the_products_answers(device, copy, pictures):
-    queries = [pictures / "digit 3" / "0.png", pictures / "digit 7" / "2.png"]
+def test_search_gives_the_products_answers(device, copy, images):
+    queries = [images / "digit 3" / "0.png", images / "digit 7" / "2.png"]
     found = json.loads(device("search", *queries, "--top", 5, "--json").stdout)
     gallery, model = FileGallery(copy / "index.shadowmx"), OnnxModel(copy / "model.onnx")
-    rows = model.embed(np.stack([model.about.shape.square(open_picture(query)) for query in queries]))
+    rows = model.embed(np.stack([model.about.shape.square(open_image(query)) for query in queries]))
     for one, query, hits in zip(found, queries, gallery.nearest(rows, 5), strict=True):
         assert one["query"] == str(query)
         assert [(hit["key"], hit["path"], hit["label"]) for hit in one["hits"]] == [tuple(hit.entry) for hit in hits]
@@ -88,32 +88,32 @@ def test_search_gives_the_products_answers(device, copy, pictures):
     assert found[0]["hits"][0]["path"] == "digit 3/0.png"
 
 
-def test_search_within_a_class_and_in_words(device, pictures):
-    said = device("search", pictures / "digit 3" / "0.png", "--class", "digit 5", "--top", 3).stdout.splitlines()
+def test_search_within_a_class_and_in_words(device, images):
+    said = device("search", images / "digit 3" / "0.png", "--class", "digit 5", "--top", 3).stdout.splitlines()
     assert len(said) == 4
     assert all("digit 5/" in line for line in said[1:])
-    refused = device("search", pictures / "digit 3" / "0.png", "--class", "digit 11", code=2)
-    assert "no picture has the class 'digit 11'" in one_line(refused.stderr)
+    refused = device("search", images / "digit 3" / "0.png", "--class", "digit 11", code=2)
+    assert "no image has the class 'digit 11'" in one_line(refused.stderr)
 
 
-def test_verify_gives_the_products_answer(device, copy, pictures):
+def test_verify_gives_the_products_answer(device, copy, images):
     model = OnnxModel(copy / "model.onnx")
     calibration = calibration_from(json.loads((copy / "calibration.json").read_text()), "it")
     for first, second in (("digit 1/0.png", "digit 1/1.png"), ("digit 1/0.png", "digit 8/0.png")):
-        ours = calibration.decide(cosine_of(model, pictures / first, pictures / second), 0.05)
-        theirs = json.loads(device("verify", pictures / first, pictures / second, "--rate", 0.05, "--json").stdout)
+        ours = calibration.decide(cosine_of(model, images / first, images / second), 0.05)
+        theirs = json.loads(device("verify", images / first, images / second, "--rate", 0.05, "--json").stdout)
         assert theirs == pytest.approx(ours.__dict__, abs=1e-6)
-    assert "the same: cosine 1.000" in device("verify", pictures / first, pictures / first).stdout
+    assert "the same: cosine 1.000" in device("verify", images / first, images / first).stdout
     assert "rate of false accepts is 2" in one_line(
-        device("verify", pictures / first, pictures / first, "--rate", 2, code=2).stderr
+        device("verify", images / first, images / first, "--rate", 2, code=2).stderr
     )
 
 
-def test_a_picture_that_was_added_is_found(device, copy, tmp_path):
+def test_an_image_that_was_added_is_found(device, copy, tmp_path):
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (20, 20)).astype(np.uint8)).save(copy / "a new.png")
     before = read_index(copy / "index.shadowmx")[1]
     said = device("add", "./a new.png", "--class", "noise").stdout
-    assert "1 added, 0 replaced; the index has 41 pictures." in said
+    assert "1 added, 0 replaced; the index has 41 images." in said
     _, contents = read_index(copy / "index.shadowmx")
     assert list(contents.paths) == sorted([*before.paths, "a new.png"])
     assert {contents.entry(number).label for number in range(41)} == {*before.classes, "noise"}
@@ -129,7 +129,7 @@ def test_a_picture_that_was_added_is_found(device, copy, tmp_path):
     assert "41 of 11 classes" in device("info").stdout
 
 
-def test_the_same_picture_is_added_once_and_again_when_it_has_changed(device, copy):
+def test_the_same_image_is_added_once_and_again_when_it_has_changed(device, copy):
     pixels = np.random.default_rng(0).integers(0, 256, (20, 20)).astype(np.uint8)
     Image.fromarray(pixels).save(copy / "a new.png")
     device("add", "a new.png")
@@ -137,7 +137,7 @@ def test_the_same_picture_is_added_once_and_again_when_it_has_changed(device, co
     refused = device("add", "a new.png", code=1)
     assert "a new.png is in the index already, with the same content and class" in one_line(refused.stderr)
     assert (copy / "index.shadowmx").read_bytes() == stored
-    replaced = "0 added, 1 replaced; the index has 41 pictures."
+    replaced = "0 added, 1 replaced; the index has 41 images."
     assert replaced in device("add", "a new.png", "--class", "noise").stdout, "a class can be corrected"
     [found] = json.loads(device("search", "a new.png", "--top", 1, "--class", "noise", "--json").stdout)
     assert found["hits"][0]["path"] == "a new.png"
@@ -147,15 +147,15 @@ def test_the_same_picture_is_added_once_and_again_when_it_has_changed(device, co
     assert found["hits"][0]["similarity"] == pytest.approx(1, abs=1e-3)
 
 
-def test_broken_pictures_are_named_and_the_rest_goes_on(device, copy, pictures):
-    (copy / "broken.png").write_bytes(b"no picture")
-    whole = pictures / "digit 3" / "0.png"
+def test_broken_images_are_named_and_the_rest_goes_on(device, copy, images):
+    (copy / "broken.png").write_bytes(b"no image")
+    whole = images / "digit 3" / "0.png"
     os.mkfifo(copy / "pipe.png")
     ended = device("search", "broken.png", whole, copy / "nowhere.png", "pipe.png", ".", "--top", 1, code=1)
     assert "digit 3/0.png" in ended.stdout
     first, second, *others = ended.stderr.splitlines()
-    assert others == ["pipe.png is a pipe or a device and no file; name a picture.", ". is a folder; name a picture."]
-    assert "broken.png cannot be read as a picture" in first
+    assert others == ["pipe.png is a pipe or a device and no file; name an image.", ". is a folder; name an image."]
+    assert "broken.png cannot be read as an image" in first
     assert "nowhere.png cannot be read (No such file or directory)" in second
     assert "1 added" in device("add", "broken.png", whole, code=1).stdout
     assert "broken.png" in one_line(device("verify", "broken.png", whole, code=1).stderr)
@@ -177,14 +177,14 @@ def test_it_starts_from_anywhere_with_the_bundle_named(device, copy, tmp_path):
         ("model.onnx", b"something else", "is no model that onnxruntime"),
     ],
 )
-def test_damaged_files_are_one_sentence(device, copy, pictures, name, stored, sentence):
+def test_damaged_files_are_one_sentence(device, copy, images, name, stored, sentence):
     (copy / name).write_bytes(stored)
-    assert sentence in one_line(device("search", pictures / "digit 3" / "0.png", code=2).stderr)
+    assert sentence in one_line(device("search", images / "digit 3" / "0.png", code=2).stderr)
 
 
-def test_an_index_or_a_threshold_of_another_model_is_refused(device, copy, exported, pictures):
+def test_an_index_or_a_threshold_of_another_model_is_refused(device, copy, exported, images):
     shutil.copy(exported.files["fp32"], copy / "model.onnx")
-    whole = pictures / "digit 3" / "0.png"
+    whole = images / "digit 3" / "0.png"
     assert "was made by another model" in one_line(device("search", whole, code=2).stderr)
     assert "was measured with another model" in one_line(device("verify", whole, whole, code=2).stderr)
     (copy / "calibration.json").write_text("{")
@@ -209,20 +209,20 @@ def test_what_is_not_installed_is_named(copy, tmp_path):
         assert one_line(ended.stderr) == f"{name} is not installed; run `pip install -r requirements.txt`.\n"
 
 
-def test_torch_is_not_imported_even_where_it_is_installed(copy, pictures):
+def test_torch_is_not_imported_even_where_it_is_installed(copy, images):
     code = (
         "import sys; sys.argv = ['device', 'search', sys.argv[1]]\n"
         "from device.runner import main; main()\n"
         "print([name for name in ('torch', 'shadowmetric') if name in sys.modules])"
     )
-    words = [sys.executable, "-c", code, str(pictures / "digit 3" / "0.png")]
+    words = [sys.executable, "-c", code, str(images / "digit 3" / "0.png")]
     ended = subprocess.run(words, cwd=copy, capture_output=True, text=True, check=True, env=without_python())
     assert ended.stdout.splitlines()[-1] == "[]"
 
 
-def test_names_cannot_command_the_terminal(capsys, copy, pictures):
+def test_names_cannot_command_the_terminal(capsys, copy, images):
     name = copy / "a\x1b[2Jb.png"
-    shutil.copy(pictures / "digit 3" / "0.png", name)
+    shutil.copy(images / "digit 3" / "0.png", name)
     assert runner.main(["--bundle", str(copy), "add", str(name)]) == 0
     assert runner.main(["--bundle", str(copy), "search", str(name)]) == 0
     assert runner.main(["--bundle", str(copy), "search", "\x1b[2J.png"]) == 1

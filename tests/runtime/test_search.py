@@ -9,8 +9,8 @@ from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.runtime import search as searching
 from shadowmetric.runtime.entries import About
 from shadowmetric.runtime.errors import Mistake
+from shadowmetric.runtime.images import Shape
 from shadowmetric.runtime.index_file import Contents, read_index, write_index
-from shadowmetric.runtime.pictures import Shape
 from shadowmetric.runtime.search import nearest
 
 CLASSES = ("ape", "bee", "cat")
@@ -87,14 +87,14 @@ def test_a_class_is_searched_alone_and_an_unknown_one_is_refused():
     [hits] = nearest(contents, np.ones((1, 8), np.float32), 8, "bee")
     assert [hit.entry.path for hit in hits] == ["0001.png", "0002.png", "0004.png"]
     assert nearest(contents, np.ones((1, 8), np.float32), 8, "cat") == [[]]
-    with pytest.raises(Mistake, match="no picture has the class 'bea'; there are 3, such as bee"):
+    with pytest.raises(Mistake, match="no image has the class 'bea'; there are 3, such as bee"):
         nearest(contents, np.ones((1, 8), np.float32), 8, "bea")
 
 
-def test_queries_of_another_length_and_no_neighbours_are_refused():
+def test_queries_of_another_length_and_no_neighbors_are_refused():
     with pytest.raises(ValueError, match=r"give \(queries, 3\)"):
         nearest(contents_of(np.eye(3)), np.ones((1, 4), np.float32), 1)
-    with pytest.raises(Mistake, match="0 neighbours were asked for"):
+    with pytest.raises(Mistake, match="0 neighbors were asked for"):
         nearest(contents_of(np.eye(3)), np.ones((1, 3), np.float32), 0)
 
 

@@ -12,7 +12,7 @@ from shadowmetric.runtime.threshold import Calibration, calibration_from
 
 TABLE = Calibration(
     "abc",
-    "4 pictures",
+    "4 images",
     5,
     100,
     (-1.0, 0.1, 0.4, 0.7, 0.9),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from paper.beside import NONE, OLD_BASE, WORDS, caption, difference, measured, said_difference
+from paper.beside import NONE, OLD_BASE, WORDS, caption, difference, format_difference, format_mean
 from paper.record import Record
 from paper.studies.differences import WAYS
 from shadowmetric.app.report.tables import Table
@@ -38,7 +38,7 @@ SWEEPS = {
     "recipe-pretrained.csv": "--data cub200 --backbone timm:tf_efficientnet_lite0 --weights FILE --size 64 "
     "--images 4000",
 }
-CHANGES = {"miner=batch_hard": "batch-hard mining", "freeze_batch_norm=False": "batch normalisation not frozen"}
+CHANGES = {"miner=batch_hard": "batch-hard mining", "freeze_batch_norm=False": "batch normalization not frozen"}
 
 
 def guide_tables(root: Path, records: dict[str, Record]) -> list[Table]:
@@ -57,11 +57,11 @@ def guide_tables(root: Path, records: dict[str, Record]) -> list[Table]:
             "no augmentation, semi-hard mining",
         ),
         recipe_table(
-            "Batch, rate, batch normalisation: from pretrained weights",
+            "Batch, rate, batch normalization: from pretrained weights",
             "recipe-pretrained.csv",
             read_rows(record_file(root, "recipe-pretrained.csv")),
             "CUB-200 at 64 pixels, EfficientNet-Lite0, 4,000 images seen. The middle: AdamW, rate 0.0001, head 0.001, "
-            "batch 64 with 4 per class, random crops, batch normalisation frozen",
+            "batch 64 with 4 per class, random crops, batch normalization frozen",
         ),
         step_table(read_rows(record_file(root, "step.csv"))),
         peers_table(read_rows(record_file(root, "bench-peers.csv"))),
@@ -103,11 +103,11 @@ def photographs_table(record: Record) -> Table:
     rows = tuple(
         (
             WORDS.get(loss, loss),
-            measured(record, loss, "recall_at_1"),
-            measured(record, loss, "map_at_r"),
+            format_mean(record, loss, "recall_at_1"),
+            format_mean(record, loss, "map_at_r"),
             NONE
             if loss == "untrained"
-            else said_difference(difference(record, "recall_at_1", loss, "untrained"), "recall_at_1"),
+            else format_difference(difference(record, "recall_at_1", loss, "untrained"), "recall_at_1"),
         )
         for loss in record.losses()
     )
@@ -122,7 +122,9 @@ def miners_table(records: dict[str, Record]) -> Table:
     for words, bed in WAYS.items():
         if bed.name in records:
             record = records[bed.name]
-            cells = (measured(record, loss, "recall_at_1") for loss in ("shadow", "triplet", "untrained", "raw_pixels"))
+            cells = (
+                format_mean(record, loss, "recall_at_1") for loss in ("shadow", "triplet", "untrained", "raw_pixels")
+            )
             link = f"[{bed.name}.json](../paper/records/small/{bed.name}.json)"
             rows.append((words, str(len(record.values("shadow", "recall_at_1"))), *cells, link))
     headings = ("Fashion-MNIST, Recall@1, per cent", "seeds", "Shadow", "Triplet", "untrained", "raw pixels", "rows")
@@ -141,10 +143,10 @@ def margins_table(records: dict[str, Record]) -> Table:
     for words, name in MARGINS.items():
         record = records[f"way-{name}"]
         active = record.values("shadow", "active").values()
-        cells = (measured(record, loss, "recall_at_1") for loss in ("shadow", "triplet"))
+        cells = (format_mean(record, loss, "recall_at_1") for loss in ("shadow", "triplet"))
         share = f"{100 * np.mean(list(active)):.0f} %" if active and "batch" not in name else ""
         rows.append((words, *cells, share, f"[way-{name}](../paper/records/small/way-{name}.json)"))
-    rows += [(WORDS[name], measured(paper, name, "recall_at_1"), "", "", "") for name in ("untrained", "raw_pixels")]
+    rows += [(WORDS[name], format_mean(paper, name, "recall_at_1"), "", "", "") for name in ("untrained", "raw_pixels")]
     words = (
         "*measured*: `python -m paper differences --scale small`; small_cnn from scratch, 600 batches of 32, "
         "three seeds, mean ± spread. Raw pixels are above all of them: the rows compare settings, and show no good "
@@ -156,10 +158,10 @@ def margins_table(records: dict[str, Record]) -> Table:
 
 def recipe_table(title: str, name: str, rows: Sequence[dict[str, str]], middle: str) -> Table:
     """Return what one change of the recipe does to Recall@1 on validation images."""
-    found = {row["change"]: 100 * float(row["validation_recall_at_1"]) for row in rows}
+    scores = {row["change"]: 100 * float(row["validation_recall_at_1"]) for row in rows}
     cells = tuple(
-        (said_change(change), f"{value:.1f}", f"{value - found[MIDDLE]:+.1f}".replace("-", "−"))
-        for change, value in found.items()
+        (format_change(change), f"{value:.1f}", f"{value - scores[MIDDLE]:+.1f}".replace("-", "−"))
+        for change, value in scores.items()
     )
     words = (
         f"*measured*: `python -m paper.recipe_sweep {SWEEPS[name]}`, Shadow, one seed, {middle}. "
@@ -168,7 +170,7 @@ def recipe_table(title: str, name: str, rows: Sequence[dict[str, str]], middle: 
     return Table(title, words, ("one change", "validation Recall@1, per cent", "points"), cells, ("",) * len(cells))
 
 
-def said_change(change: str) -> str:
+def format_change(change: str) -> str:
     """Return a change in words."""
     if change == MIDDLE:
         return "none: the middle"

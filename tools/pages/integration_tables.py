@@ -26,12 +26,12 @@ def trainers_table(rows: Rows, trainer: str) -> Table:
     seeds = len({row["seed"] for row in loop})
     caption = (
         f"*measured*: `python examples/trainers.py`, {loop[0]['steps']} steps of 60 digits, {seeds} seeds, mean ± "
-        "spread, test pictures. Rows: [trainers.csv](../benchmarks/records/trainers.csv)."
+        "spread, test images. Rows: [trainers.csv](../benchmarks/records/trainers.csv)."
     )
     return plain_table(caption, (f"per cent, {trainer}", "Recall@1", "MAP@R"), cells, ("floor", *("",) * len(names)))
 
 
-def compared_table(rows: Rows) -> Table:
+def make_comparison_table(rows: Rows) -> Table:
     """Return losses of pytorch-metric-learning beside ours in our own training."""
     kinds = {row["name"]: row["kind"] for row in rows}
     cells = [
@@ -97,7 +97,7 @@ def first_steps_table(rows: Rows) -> Table:
     """Return how long each step of a newcomer takes."""
     cells = [(row["step"], f"{float(row['seconds']):.1f}") for row in rows]
     caption = (
-        "*measured*: `python tools/time_first_steps.py`, two cores that did nothing else, 240 pictures of 32 pixels, a "
+        "*measured*: `python tools/time_first_steps.py`, two cores that did nothing else, 240 images of 32 pixels, a "
         "registry of packages near by: over the internet the gigabytes of `make setup` take minutes. "
         f"{sum(float(row['seconds']) for row in rows) / 60:.1f} minutes in all. Rows: "
         "[first-steps.csv](../benchmarks/records/first-steps.csv)."

@@ -16,8 +16,8 @@ from shadowmetric.app.report.tables import Table, plain_table
 from shadowmetric.runtime.files import read_rows
 from tools.pages.guide import losses_table, peers_table, step_table
 from tools.pages.integration_tables import (
-    compared_table,
     first_steps_table,
+    make_comparison_table,
     sentences_memory_table,
     sentences_table,
     towers_table,
@@ -34,7 +34,7 @@ PEERS = {"pml": "pytorch-metric-learning 2.9", "st": "sentence-transformers 6.2"
 FIGURES = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "silhouette")
 
 
-def measured_tables(root: Path) -> dict[str, dict[str, Table]]:
+def make_measured_tables(root: Path) -> dict[str, dict[str, Table]]:
     """Return the tables of each page, by their marks; root: the clone."""
 
     def rows(name: str) -> Rows:
@@ -44,21 +44,21 @@ def measured_tables(root: Path) -> dict[str, dict[str, Table]]:
     return {
         "README.md": {"peers": beside_table([rows(name) for name in BENCHES])},
         "docs/measured.md": {
-            "step": untitled(step_table(rows("step.csv"))),
+            "step": drop_title(step_table(rows("step.csv"))),
             "evaluation": evaluation_table(rows("bench-evaluation.csv") + rows("bench-evaluation-200k.csv")),
-            "training": untitled(losses_table(rows("fashion-mnist.csv"), rows("fashion-mnist-classes.csv"))),
+            "training": drop_title(losses_table(rows("fashion-mnist.csv"), rows("fashion-mnist-classes.csv"))),
         },
-        "docs/memory.md": {"step": untitled(step_table(rows("step.csv")))},
+        "docs/memory.md": {"step": drop_title(step_table(rows("step.csv")))},
         "docs/pytorch-metric-learning.md": {
             "trainers": trainers_table(trainers, "pytorch-metric-learning"),
-            "pml": compared_table(rows("pml.csv")),
+            "pml": make_comparison_table(rows("pml.csv")),
         },
         "docs/lightning.md": {"trainers": trainers_table(trainers, "Lightning")},
         "docs/transformers.md": {"trainers": trainers_table(trainers, "Hugging Face Trainer")},
         "docs/sentence-transformers.md": {
             "sentences": sentences_table(rows("sentences.csv")),
             "memory": sentences_memory_table(rows("sentences-memory.csv")),
-            "loss": untitled(peers_table(rows("bench-peers.csv"))),
+            "loss": drop_title(peers_table(rows("bench-peers.csv"))),
         },
         "docs/two-towers.md": {"towers": towers_table(rows("two-towers.csv"))},
         "docs/first-steps.md": {"steps": first_steps_table(rows("first-steps.csv"))},
@@ -71,28 +71,28 @@ def measured_tables(root: Path) -> dict[str, dict[str, Table]]:
     }
 
 
-def untitled(table: Table) -> Table:
+def drop_title(table: Table) -> Table:
     """Return a table of another page without its title."""
     return plain_table(table.caption, table.headings, table.rows, table.kinds)
 
 
-def spanned(values: Iterable[float], said: Callable[[float], str]) -> str:
+def format_range(values: Iterable[float], formatter: Callable[[float], str]) -> str:
     """Return the range of some values in words, or the one value."""
-    words = [said(value) for value in sorted(values)]
+    words = [formatter(value) for value in sorted(values)]
     if not words or words[0] == words[-1]:
         return words[0] if words else NONE
     number = words[0].rstrip("×GMBms ")  # said without its unit if the last has the same
     return f"{number if words[-1].endswith(words[0].removeprefix(number)) else words[0]} to {words[-1]}"
 
 
-def said_time(milliseconds: float) -> str:
+def format_time(milliseconds: float) -> str:
     """Return a time with two or three digits."""
     if milliseconds < 1000:
         return f"{milliseconds:.0f} ms" if milliseconds >= 10 else f"{milliseconds:.1f} ms"
     return f"{milliseconds / 1000:.1f} s"
 
 
-def said_memory(megabytes: float) -> str:
+def format_memory(megabytes: float) -> str:
     """Return so many megabytes, or gigabytes from one on."""
     return f"{megabytes:.0f} MB" if megabytes < 1000 else f"{megabytes / 1000:.1f} GB"
 
@@ -109,8 +109,8 @@ def beside_table(files: Sequence[Rows]) -> Table:
         done = [(rows, row) for rows, row in several if row["total_ms"]]
         if not done:
             return "skipped: " + several[0][1]["reason"].split(": ")[-1].split(",")[0] if several else NONE
-        time = spanned((float(row["total_ms"]) for _, row in done), said_time)
-        memory = spanned((float(row["peak_extra_mb"]) for _, row in done), said_memory)
+        time = format_range((float(row["total_ms"]) for _, row in done), format_time)
+        memory = format_range((float(row["peak_extra_mb"]) for _, row in done), format_memory)
         if contender == "ours":
             return f"{time}, {memory}"
         ratios = [
@@ -119,10 +119,10 @@ def beside_table(files: Sequence[Rows]) -> Table:
             for other_rows, own in found(size, "ours")
             if own["total_ms"] and other_rows is rows
         ]
-        return f"{time}, {memory} ({spanned(ratios, '{:.0f}×'.format if min(ratios) > 3 else '{:.1f}×'.format)})"
+        return f"{time}, {memory} ({format_range(ratios, '{:.0f}×'.format if min(ratios) > 3 else '{:.1f}×'.format)})"
 
     def product(size: tuple[int, int]) -> str:
-        return spanned((float(row["ratio_to_product"]) for _, row in found(size, "ours")), "{:.2f}×".format)
+        return format_range((float(row["ratio_to_product"]) for _, row in found(size, "ours")), "{:.2f}×".format)
 
     rows = [
         (f"{batch:,}", f"{dim:,}", *(cell((batch, dim), name) for name in ("ours", *PEERS)), product((batch, dim)))

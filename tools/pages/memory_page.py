@@ -84,27 +84,29 @@ def formula(name: str, miner: str | None, dtype: str) -> dict[str, Any]:
         loss = loss_of(name, miner, scratch_mb=scratch_mb)
         costs.append(loss.memory(getattr(torch, dtype)))
     phases = zip(*(cost.phases for cost in costs), strict=True)
-    return {"kept": joined([cost.kept for cost in costs]), "phases": [joined(phase) for phase in phases]}
+    return {"kept": join_terms([cost.kept for cost in costs]), "phases": [join_terms(phase) for phase in phases]}
 
 
-def joined(parts: Any) -> dict[str, Any]:
+def join_terms(parts: Any) -> dict[str, Any]:
     """Return one sum for several scratches, without its zeros."""
     fields = [asdict(part) for part in parts]
     columns = {str(field["columns"]) for field in fields}
-    found: dict[str, Any] = {"columns": columns.pop()} if fields[0]["thinnest"] else {}
+    terms: dict[str, Any] = {"columns": columns.pop()} if fields[0]["thinnest"] else {}
     for name in (name for name in asdict(Bytes()) if name != "columns"):
         values = [field[name] for field in fields]
         if any(values):
-            found[name] = values[0] if len(set(values)) == 1 else values
-    return found
+            terms[name] = values[0] if len(set(values)) == 1 else values
+    return terms
 
 
-def script(found: dict[str, Any]) -> str:
+def script(tables: dict[str, Any]) -> str:
     """Return the file that the page loads: JSON in a name, since a page in a folder may not read files."""
-    losses = ",\n".join(f"    {json.dumps(name)}: {json.dumps(loss)}" for name, loss in found["losses"].items())
-    head = ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in found.items() if name != "losses")
-    said = "// Made by `make docs` from what loss.memory() returns; do not edit."
-    return f'{said}\nwindow.MEMORY_FORMULAS = {{\n{head},\n  "losses": {{\n{losses}\n  }}\n}};\n'
+    losses = ",\n".join(f"    {json.dumps(name)}: {json.dumps(loss)}" for name, loss in tables["losses"].items())
+    head = ",\n".join(
+        f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in tables.items() if name != "losses"
+    )
+    banner = "// Made by `make docs` from what loss.memory() returns; do not edit."
+    return f'{banner}\nwindow.MEMORY_FORMULAS = {{\n{head},\n  "losses": {{\n{losses}\n  }}\n}};\n'
 
 
 def example_rows() -> Iterator[tuple[str, ...]]:
@@ -114,14 +116,14 @@ def example_rows() -> Iterator[tuple[str, ...]]:
         for rows, dim in SIZES:
             loss: Any = loss_of(name, miner, dim=dim, classes=CLASSES)
             cost, sizes = loss.memory(), sizes_of(loss, rows, dim, PER_CLASS)
-            cells.append(f"{said(cost.kept.at(sizes))}, {said(cost.peak(sizes))}")
+            cells.append(f"{format_bytes(cost.kept.at(sizes))}, {format_bytes(cost.peak(sizes))}")
         title = type(loss_of(name)).__name__
         yield f"`{title}`" + (f", {miner.replace('_', '-')}" if miner else ""), *cells
-    yield "one S × S matrix", *(said(4 * rows**2) for rows, _ in SIZES)
-    yield "one S × S × S mask, a byte each", *(said(rows**3) for rows, _ in SIZES)
+    yield "one S × S matrix", *(format_bytes(4 * rows**2) for rows, _ in SIZES)
+    yield "one S × S × S mask, a byte each", *(format_bytes(rows**3) for rows, _ in SIZES)
 
 
-def said(count: int) -> str:
+def format_bytes(count: int) -> str:
     """Return bytes as people read them, three digits, in units of 1,000."""
     size, unit = float(count), "bytes"
     for larger in ("kB", "MB", "GB", "TB", "PB"):

@@ -1,4 +1,4 @@
-"""From records to the pages that quote it: docs/claims.md, tables between marks of other pages, pictures.
+"""From records to the pages that quote it: docs/claims.md, tables between marks of other pages, images.
 
     make results        (python -m tools.pages.results)
 
@@ -8,18 +8,18 @@ They are made from the records alone. A test fails if a page differs from what i
 from collections import Counter
 from pathlib import Path
 
-from paper.beside import TITLES, difference, measured, said_difference
+from paper.beside import TITLES, difference, format_difference, format_mean
 from paper.catalogue import STUDIES
 from paper.claims.claims import CLAIMS
 from paper.claims.judges import FAILS, HOLDS, ONLY_IF, UNTESTABLE, Verdict
-from paper.quoted import quoted
+from paper.quoted import find_quoted
 from paper.record import Record, read_record
 from paper.studies.differences import WAYS
 from shadowmetric.app.report.tables import Table, as_markdown, plain
 from shadowmetric.runtime.files import read_rows, write_text
-from tools.pages import sizes_picture
+from tools.pages import sizes_image
 from tools.pages.guide import guide_tables, margins_table
-from tools.pages.measured_tables import measured_tables
+from tools.pages.measured_tables import make_measured_tables
 from tools.pages.record_files import STUDIES as STUDIES_HERE
 from tools.pages.record_files import record_file
 
@@ -40,7 +40,7 @@ OPENING = f"""\
 
 Made by `make results` from the records in [`{STUDIES_HERE}/`](../{STUDIES_HERE}): every run with its figures and \
 journal, the command, the commit and the machine. What the paper states is *quoted*, what we did is *measured*, at \
-scale {SCALE}: fewer images, smaller pictures, shorter trainings, as each caption says. Such trainings cannot confirm \
+scale {SCALE}: fewer images, smaller images, shorter trainings, as each caption says. Such trainings cannot confirm \
 or refute a score of the paper. They can show whether one loss differs from another when all else is equal, and that \
 is what the claims are about. `--scale paper` is the literal protocol; nobody here has run it.
 
@@ -72,12 +72,12 @@ def claims_page(records: dict[str, Record]) -> str:
         lines.append(f"| {number} | {' | '.join(map(plain, cells))} |")
     lines.append("")
     for study in STUDIES.values():
-        found = {name: records[name] for name in study.record_names() if name in records}
-        tables = [table for table in study.tables(found) if table.rows] if found else []
+        own_records = {name: records[name] for name in study.record_names() if name in records}
+        tables = [table for table in study.tables(own_records) if table.rows] if own_records else []
         if tables:
             lines.append(f"\n## {study.title}\n")
-            if study.picture is not None and study.name in records:
-                lines.append(f"![{study.title}](pictures/{study.name}.svg)\n")
+            if study.image is not None and study.name in records:
+                lines.append(f"![{study.title}](images/{study.name}.svg)\n")
             lines += [f"### {table.title}\n\n{as_markdown(table)}" for table in tables]
     return "\n".join(lines)
 
@@ -100,17 +100,17 @@ def headline_table(records: dict[str, Record]) -> Table:
         if bed not in records:
             continue
         record = records[bed]
-        paper = [quoted(study, bed, loss, figure) for loss in ("shadow", "triplet")]
+        paper = [find_quoted(study, bed, loss, figure) for loss in ("shadow", "triplet")]
         rows.append(
             (
                 f"{TITLES[bed]}, {words}",
                 " / ".join(one[0].words if one else "–" for one in paper),
-                measured(record, "shadow", figure),
-                measured(record, "triplet", figure),
-                measured(record, "triplet_control", figure),
-                measured(record, "untrained", figure),
-                measured(record, "raw_pixels", figure),
-                said_difference(difference(record, figure), figure),
+                format_mean(record, "shadow", figure),
+                format_mean(record, "triplet", figure),
+                format_mean(record, "triplet_control", figure),
+                format_mean(record, "untrained", figure),
+                format_mean(record, "raw_pixels", figure),
+                format_difference(difference(record, figure), figure),
             )
         )
     headings = ("per cent", "paper: Shadow / Triplet", "Shadow", "Triplet", "control", "untrained", "raw pixels")
@@ -124,10 +124,10 @@ def short_ways_table(records: dict[str, Record]) -> Table:
     for words, bed in WAYS.items():
         if bed.name in records:
             record = records[bed.name]
-            found = (difference(record, "recall_at_1", "shadow", other) for other in ("triplet", "double_shadow"))
+            differences = (difference(record, "recall_at_1", "shadow", other) for other in ("triplet", "double_shadow"))
             seeds = str(len(record.values("shadow", "recall_at_1")))
-            scores = (measured(record, name, "recall_at_1") for name in ("shadow", "raw_pixels"))
-            rows.append((words, seeds, *scores, *(said_difference(one, "recall_at_1") for one in found)))
+            scores = (format_mean(record, name, "recall_at_1") for name in ("shadow", "raw_pixels"))
+            rows.append((words, seeds, *scores, *(format_difference(one, "recall_at_1") for one in differences)))
     headings = ("Fashion-MNIST, Recall@1", "seeds", "Shadow, %", "raw pixels, %", "Shadow − Triplet, points (95 %)")
     headings = (*headings, "Shadow − twice Shadow, points (95 %)")
     return Table("", "", headings, tuple(rows), ("",) * len(rows))
@@ -145,48 +145,48 @@ def with_tables(page: str, name: str, *tables: Table) -> str:
 def with_text(page: str, name: str, text: str) -> str:
     """Return a page with a text between the marks of a name."""
     begin, end = (mark.format(name) for mark in MARKS)
-    before, found, rest = page.partition(begin)
+    before, begin_mark, rest = page.partition(begin)
     _, closed, after = rest.partition(end)
-    if not found or not closed:
+    if not begin_mark or not closed:
         raise ValueError(f"the page has no marks {begin} and {end}.")
     return f"{before}{begin}\n{text}{end}{after}"
 
 
-def printed_texts(root: Path) -> dict[str, str]:
+def read_printed_texts(root: Path) -> dict[str, str]:
     """Return what `python -m benchmarks scale` printed, by the marks of docs/scale.md."""
     measured, paper = (
         record_file(root, name).read_text(encoding="utf-8").rstrip() for name in ("scale.txt", "scale-paper.txt")
     )
     computed, heading, ranks = paper.partition("\n\nRanks from which")
-    found = {"measured": measured, "computed": computed, "overtakes": (heading + ranks).strip()}
-    return {mark: f"```text\n{text}\n```\n" for mark, text in found.items()}
+    texts = {"measured": measured, "computed": computed, "overtakes": (heading + ranks).strip()}
+    return {mark: f"```text\n{text}\n```\n" for mark, text in texts.items()}
 
 
 def pages(root: Path) -> dict[Path, str]:
-    """Return each page and picture with what it should hold."""
+    """Return each page and image with what it should hold."""
     records = records_of(root / STUDIES_HERE)
     drawn = {
-        f"docs/pictures/{study.name}.svg": study.picture(records[study.name].found)
+        f"docs/images/{study.name}.svg": study.image(records[study.name].found)
         for study in STUDIES.values()
-        if study.picture is not None and study.name in records
+        if study.image is not None and study.name in records
     }
-    drawn["docs/pictures/sizes.svg"] = sizes_picture.picture(read_rows(record_file(root, "bench-sizes.csv")))
+    drawn["docs/images/sizes.svg"] = sizes_image.image(read_rows(record_file(root, "bench-sizes.csv")))
     tables: dict[str, dict[str, list[Table]]] = {
         "README.md": {"paper": [headline_table(records), short_ways_table(records)]},
         "docs/choosing.md": {"guide": guide_tables(root, records)},
         "docs/margins.md": {"margins": [margins_table(records)]},
     }
-    for page, by_mark in measured_tables(root).items():
+    for page, by_mark in make_measured_tables(root).items():
         tables.setdefault(page, {}).update({name: [table] for name, table in by_mark.items()})
-    made = {}
+    contents = {}
     for page, by_mark in tables.items():
-        made[page] = (root / page).read_text(encoding="utf-8")
+        contents[page] = (root / page).read_text(encoding="utf-8")
         for name, some in by_mark.items():
-            made[page] = with_tables(made[page], name, *some)
-    made["docs/scale.md"] = (root / "docs/scale.md").read_text(encoding="utf-8")
-    for name, text in printed_texts(root).items():
-        made["docs/scale.md"] = with_text(made["docs/scale.md"], name, text)
-    return {root / page: text for page, text in ({"docs/claims.md": claims_page(records)} | made | drawn).items()}
+            contents[page] = with_tables(contents[page], name, *some)
+    contents["docs/scale.md"] = (root / "docs/scale.md").read_text(encoding="utf-8")
+    for name, text in read_printed_texts(root).items():
+        contents["docs/scale.md"] = with_text(contents["docs/scale.md"], name, text)
+    return {root / page: text for page, text in ({"docs/claims.md": claims_page(records)} | contents | drawn).items()}
 
 
 if __name__ == "__main__":

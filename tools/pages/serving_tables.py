@@ -20,17 +20,17 @@ def parity_table(parity: dict[str, Any]) -> Table:
             "" if one["model"] == "torch" else f"{one['largest_cosine_error']:.1g}",
             f"{one['bytes'] / 1e6:.1f}",
             *(f"{one['milliseconds'][threads]:.1f}" for threads in ("1", "2")),
-            f"{one['pictures_per_second']:,.0f}",
+            f"{one['images_per_second']:,.0f}",
             f"{one['resident_bytes'] / 1e6:.0f}",
         )
         for one in parity["models"]
     ]
-    headings = ("model", "Recall@1", "largest 1 − cos to torch", "MB", "ms a picture, 1 thread", "2 threads")
+    headings = ("model", "Recall@1", "largest 1 − cos to torch", "MB", "ms an image, 1 thread", "2 threads")
     caption = (
         f"*measured*: `shadowmetric export birds --images 6000`, {parity['images']:,} test images of CUB-200 at 96 "
         "pixels. Record: [export.json](../benchmarks/records/export.json)."
     )
-    return plain_table(caption, (*headings, "pictures a second", "resident MB"), cells)
+    return plain_table(caption, (*headings, "images a second", "resident MB"), cells)
 
 
 def device_table(rows: Rows) -> Table:
@@ -38,7 +38,7 @@ def device_table(rows: Rows) -> Table:
     (row,) = rows
     packages = ", ".join(f"{name} {row[name]}" for name in ("onnxruntime", "numpy", "pillow"))
     cells = [
-        ("bundle: model, index of 11,788 pictures, threshold, runner", f"{float(row['bundle_mb']):.1f} MB"),
+        ("bundle: model, index of 11,788 images, threshold, runner", f"{float(row['bundle_mb']):.1f} MB"),
         (f"environment: Python {row['python']}'s own venv with {packages}", f"{float(row['environment_mb']):.0f} MB"),
         ("a whole `python -m device search`, median of 5", f"{float(row['search_seconds']):.2f} s"),
         ("its memory at the peak", f"{float(row['peak_resident_mb']):.0f} MB"),
@@ -87,7 +87,7 @@ def load_table(rows: Rows) -> Table:
         for row in rows
     ]
     caption = (
-        "*measured* on loopback by wrk, a JPEG of 43 kB, twelve neighbours, client and server on the same two cores: "
+        "*measured* on loopback by wrk, a JPEG of 43 kB, twelve neighbors, client and server on the same two cores: "
         "`python -m benchmarks.serving.server_load photo.jpg --connections 1 8 64 8 8`, one after the other from the "
         "server's start on. Rows: [load.csv](../benchmarks/records/load.csv)."
     )

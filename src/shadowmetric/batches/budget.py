@@ -38,13 +38,13 @@ COPIES_OF_IMAGES = 5  # the batch before, pixels chosen, framed, cut, mirrored
 
 def parse_bytes(text: str) -> int:
     """Return the bytes of "2GB", "512 MiB" or "1.5g"."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([MGT]I?)B?\s*", text.upper())
-    if not found or float(found[1]) <= 0:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([MGT]I?)B?\s*", text.upper())
+    if not match or float(match[1]) <= 0:
         raise Mistake(f"--memory-budget is {text!r}; give a number with a unit, such as 2GB or 512MB.")
-    return int(float(found[1]) * UNITS[found[2]])
+    return int(float(match[1]) * UNITS[match[2]])
 
 
-def said_bytes(count: float | int) -> str:
+def format_bytes(count: float | int) -> str:
     """Return bytes as people say them."""
     for unit, size in (("GB", 1e9), ("MB", 1e6)):
         if count >= size:
@@ -105,10 +105,10 @@ class Plan:
         whole = self.micro_batch >= self.batch
         how = "embedded whole" if whole else f"embedded {self.micro_batch} at a time"
         return (
-            f"Memory: {said_bytes(self.needs.held)} are held already; a batch of {self.batch} images, {how} "
-            f"({said_bytes(self.probe.per_image)} an image and {said_bytes(self.probe.step)} a step), and a scratch of "
-            f"{said_bytes(self.scratch)}: {said_bytes(self.predicted)} predicted at the peak, of a budget of "
-            f"{said_bytes(self.budget)}."
+            f"Memory: {format_bytes(self.needs.held)} are held already; a batch of {self.batch} images, {how} "
+            f"({format_bytes(self.probe.per_image)} an image and {format_bytes(self.probe.step)} a step), and a scratch of "
+            f"{format_bytes(self.scratch)}: {format_bytes(self.predicted)} predicted at the peak, of a budget of "
+            f"{format_bytes(self.budget)}."
         )
 
     def outcome(self, measured: int) -> str:
@@ -116,8 +116,8 @@ class Plan:
         off = 100 * (self.predicted - measured) / measured
         within = "within" if measured <= self.budget else "OVER"
         return (
-            f"Memory: {said_bytes(measured)} measured at the peak, {said_bytes(self.predicted)} predicted "
-            f"({off:+.0f} %), {within} the budget of {said_bytes(self.budget)}."
+            f"Memory: {format_bytes(measured)} measured at the peak, {format_bytes(self.predicted)} predicted "
+            f"({off:+.0f} %), {within} the budget of {format_bytes(self.budget)}."
         )
 
 
@@ -144,11 +144,11 @@ def make_plan(
             if plan.predicted <= ROOM * budget:
                 return plan
     smallest = Plan(budget, needs, probe, batch, sizes[-1], wishes[-1])
-    enough = said_bytes(1.01 * smallest.predicted / ROOM)
+    enough = format_bytes(1.01 * smallest.predicted / ROOM)
     raise Mistake(
-        f"--memory-budget is {said_bytes(budget)}; the smallest that will do is {enough}: "
-        f"{said_bytes(needs.held)} are held before training, {said_bytes(needs.optimizer)} are the optimizer's, "
-        f"{said_bytes(probe.bytes(sizes[-1]))} a step of {sizes[-1]} image(s), {said_bytes(needs.images)} the images "
+        f"--memory-budget is {format_bytes(budget)}; the smallest that will do is {enough}: "
+        f"{format_bytes(needs.held)} are held before training, {format_bytes(needs.optimizer)} are the optimizer's, "
+        f"{format_bytes(probe.bytes(sizes[-1]))} a step of {sizes[-1]} image(s), {format_bytes(needs.images)} the images "
         "of a batch. Raise it, or use a smaller --logical-batch, --size or --backbone."
     )
 
@@ -182,10 +182,10 @@ def probe_embedder(embedder: nn.Module, images: Tensor, most: int) -> Probe:
 
 def kept_bytes(embedder: nn.Module, images: Tensor) -> list[int]:
     """Return the sizes of what autograd keeps of a forward pass, besides weights and images."""
-    return saved_bytes(lambda: embedder(images), (*embedder.parameters(), *embedder.buffers(), images))
+    return measure_saved_bytes(lambda: embedder(images), (*embedder.parameters(), *embedder.buffers(), images))
 
 
-def saved_bytes(forward: Callable[[], Any], known: Iterable[Tensor]) -> list[int]:
+def measure_saved_bytes(forward: Callable[[], Any], known: Iterable[Tensor]) -> list[int]:
     """Return the sizes of what autograd keeps of a forward pass, besides what is known.
 
     A graph inside of the pass, whose slopes are taken at once, is gone when it ends, and so is what it kept.

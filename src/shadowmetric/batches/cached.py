@@ -65,10 +65,10 @@ def cached_backward(
     """
     if uses_batch_statistics(embedder) and len(labels) > micro_batch:
         warnings.warn(BATCH_NORM_CHANGES.format(micro_batch) + ".", stacklevel=2)
-    return cached_step(embedder, images, labels, loss, micro_batch, scaler=scaler).value
+    return run_cached_step(embedder, images, labels, loss, micro_batch, scaler=scaler).value
 
 
-def cached_step(
+def run_cached_step(
     embedder: nn.Module,
     images: Any,
     labels: Tensor,
@@ -87,7 +87,7 @@ def cached_step(
     rows.grad = torch.zeros_like(rows) if rows.grad is None else rows.grad
     after, halves = random_states(embedder), HalfGradients(embedder)
     for piece, state in zip(pieces, states, strict=True):
-        with _unsent(embedder) if piece.stop < len(labels) else nullcontext():
+        with _without_sync(embedder) if piece.stop < len(labels) else nullcontext():
             again = second_pass(embedder, images, piece, state, rows.detach()[piece])
             if again.requires_grad:  # else the embedder is frozen, and only the loss learns
                 again.backward(rows.grad[piece])
@@ -160,15 +160,15 @@ def first_pass(
     rows, states = torch.empty(0), []
     for piece in pieces:
         states.append(random_states(embedder))
-        found = bare(_piece(images, piece))
-        if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != piece.stop - piece.start:
-            what = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        outputs = bare(_piece(images, piece))
+        if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != piece.stop - piece.start:
+            what = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
             raise ValueError(
                 f"the embedder gave {what} for {piece.stop - piece.start} images; it must give (images, dim)."
             )
         if piece.start == 0:
-            rows = found.new_empty(pieces[-1].stop, found.shape[1])
-        rows[piece] = found
+            rows = outputs.new_empty(pieces[-1].stop, outputs.shape[1])
+        rows[piece] = outputs
     if buffers is not None:
         buffers.put_back()
     torch.clear_autocast_cache()  # else weights that were cast without a graph would be used again, and get no gradient
@@ -213,7 +213,7 @@ def _piece(images: Any, piece: slice) -> Any:
     return tuple(part[piece] for part in images) if isinstance(images, tuple | list) else images[piece]
 
 
-def _unsent(embedder: nn.Module) -> AbstractContextManager[Any]:
+def _without_sync(embedder: nn.Module) -> AbstractContextManager[Any]:
     """Return a context in which gradients stay on this rank."""
     return embedder.no_sync() if hasattr(embedder, "no_sync") else nullcontext()  # pyright: ignore
 

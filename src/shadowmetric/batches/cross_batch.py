@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from shadowmetric.losses.sums import SummedLoss, Sums
-from shadowmetric.mining.given import Given
+from shadowmetric.mining.checked_batch import CheckedBatch
 from shadowmetric.ops.memory import Cost
 
 COUNTERS = ("place", "filled", "seen")
@@ -59,13 +59,13 @@ class CrossBatchMemory(SummedLoss):
         own = getattr(self.loss, "parameter_groups", None)
         return own() if own is not None else []
 
-    def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
+    def sums_of_batch(self, batch: CheckedBatch, triplets: Sequence[Tensor] | None) -> Sums:
         """Return the sums over the anchors of a batch against itself and the memory; then remember the batch.
 
         With references, which are the rows of all ranks, these are remembered.
         """
-        embeddings, labels = given.embeddings, given.labels
-        references, reference_labels, anchors_at = given.references, given.reference_labels, given.anchors_at
+        embeddings, labels = batch.embeddings, batch.labels
+        references, reference_labels, anchors_at = batch.references, batch.reference_labels, batch.anchors_at
         if references is None or reference_labels is None:
             references, reference_labels, anchors_at = embeddings, labels, 0
         elif not isinstance(anchors_at, int):
@@ -123,8 +123,8 @@ class CrossBatchMemory(SummedLoss):
             raise ValueError(f"the memory that was saved has {len(rows)} rows, and this one {self.size}.")
         if rows is not None:
             self.rows = torch.empty_like(rows, device=self.row_labels.device)  # its dim is known now
-        found = {name: state_dict.pop(prefix + name) for name in COUNTERS if prefix + name in state_dict}
+        counters = {name: state_dict.pop(prefix + name) for name in COUNTERS if prefix + name in state_dict}
         super()._load_from_state_dict(state_dict, prefix, *rest)
-        for name, value in found.items():
+        for name, value in counters.items():
             setattr(self, name, int(value))
             state_dict[prefix + name] = value

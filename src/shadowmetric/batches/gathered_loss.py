@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from shadowmetric.losses.sums import Sums
-from shadowmetric.ops.ranks import gathered, ranks_here, row_counts, summed
+from shadowmetric.ops.ranks import gather_rows, ranks_here, row_counts, sum_over_ranks
 from shadowmetric.types import Scalar
 
 
@@ -49,23 +49,23 @@ class GatheredLoss(nn.Module):
         if not isinstance(self.loss, HasSums):
             return self._whole(embeddings, labels, ranks)
         sizes = row_counts(len(embeddings), embeddings.device)
-        rows, first = gathered(embeddings, sizes)
-        everyone = gathered(labels, sizes).rows
+        rows, first = gather_rows(embeddings, sizes)
+        everyone = gather_rows(labels, sizes).rows
         sums = self.loss.sums(embeddings, labels, references=rows, reference_labels=everyone, anchors_at=first)
         return value_of_all(sums, rows, ranks)
 
     def _whole(self, embeddings: Tensor, labels: Tensor, ranks: int) -> Scalar:
         """Return the loss of all rows, with a gradient to one's own."""
         sizes = row_counts(len(embeddings), embeddings.device)
-        rows, first = gathered(embeddings.detach(), sizes)
+        rows, first = gather_rows(embeddings.detach(), sizes)
         own = _ScaledGradient.apply(embeddings, ranks)
         everyone = torch.cat([rows[:first], own, rows[first + len(embeddings) :]])  # pyright: ignore
-        return self.loss(everyone, gathered(labels, sizes).rows)
+        return self.loss(everyone, gather_rows(labels, sizes).rows)
 
 
 def value_of_all(own: Sums, rows: Tensor, ranks: int) -> Scalar:
     """Return the loss of all ranks from this one's sums over its anchors, against the gathered rows."""
-    all_totals, all_counts = summed(torch.stack([own.totals, own.counts]))
+    all_totals, all_counts = sum_over_ranks(torch.stack([own.totals, own.counts]))
     part = Sums(own.totals, all_counts).value() + rows[:0].sum()  # so that every rank takes part in backward
     return Sums(all_totals, all_counts).value() + ranks * (part - part.detach())
 

@@ -53,7 +53,7 @@ def give_back_at_once() -> None:
     By itself it keeps freed blocks of up to 32 MB for later: a run of logical batches added 218 MB to what it held
     before, and 129 with this. The price is that new blocks must be mapped again.
     """
-    _told_allocator("mallopt", MMAP_THRESHOLD, LARGE)
+    _call_allocator("mallopt", MMAP_THRESHOLD, LARGE)
 
 
 def _lower_mark(device: torch.device) -> bool:
@@ -80,10 +80,10 @@ def _status_bytes(field: str) -> int | None:
 
 
 def _return_free_memory() -> None:
-    _told_allocator("malloc_trim", 0)
+    _call_allocator("malloc_trim", 0)
 
 
-def _told_allocator(name: str, *numbers: int) -> None:
+def _call_allocator(name: str, *numbers: int) -> None:
     """Call a function of C's allocator, where it has it: glibc does, other libraries do not."""
     with contextlib.suppress(AttributeError, OSError, TypeError):
         getattr(ctypes.CDLL(None), name)(*numbers)

@@ -110,21 +110,21 @@ class _Again:
             raise RuntimeError(
                 "weights or images were changed between cached_rows and backward; call backward first, then step."
             )
-        found: list[Tensor | None] = [None] * len(self.learned)
+        totals: list[Tensor | None] = [None] * len(self.learned)
         after = random_states(self.embedder)
         buffers = Buffers(self.embedder) if self.done else None  # a second backward moves no statistics
         with _without_hooks(self.learned):
             for piece, state in zip(self.pieces, self.states, strict=True):
                 with self.cast():
                     again = second_pass(self.embedder, self.images, piece, state, rows[piece])
-                parts: Any = [None] * len(found)
+                parts: Any = [None] * len(totals)
                 if again.requires_grad:
                     parts = torch.autograd.grad(again, self.learned, gradient[piece], allow_unused=True)
                 for place, part in enumerate(parts):
                     if part is not None:
-                        part, here = part.float() if part.dtype in HALVES else part, found[place]
-                        found[place] = part if here is None else here + part
-        if all(part is None for part in found):
+                        part, here = part.float() if part.dtype in HALVES else part, totals[place]
+                        totals[place] = part if here is None else here + part
+        if all(part is None for part in totals):
             raise RuntimeError(
                 "no weight of the embedder got a gradient: during the call it computes with other tensors than "
                 "embedder.parameters(), as under FSDP or functional_call; use cached_backward, or call it plainly."
@@ -134,7 +134,7 @@ class _Again:
             buffers.put_back()
         self.done = True
         return [
-            None if part is None else part.to(weight.dtype) for part, weight in zip(found, self.learned, strict=True)
+            None if part is None else part.to(weight.dtype) for part, weight in zip(totals, self.learned, strict=True)
         ]
 
 

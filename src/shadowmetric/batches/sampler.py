@@ -33,10 +33,10 @@ def shares(batch: int, per_class: int, classes: int) -> list[int]:
         each, more = divmod(batch, classes)
         return [each + (place < more) for place in range(classes)]
     whole, rest = divmod(batch, per_class)
-    found = [per_class] * whole + [rest] * (rest > 1)
+    counts = [per_class] * whole + [rest] * (rest > 1)
     if rest == 1:
-        found[0] += 1
-    return found
+        counts[0] += 1
+    return counts
 
 
 class PKSampler(Sampler[list[int]]):
@@ -98,10 +98,10 @@ class PKSampler(Sampler[list[int]]):
         """Yield the rest of the epoch, every batch as a whole."""
         stream = self._stream(np.random.default_rng((self.seed, self.epoch)))
         for number in range(self.batches):
-            found = next(stream)
+            batch = next(stream)
             if number >= self.position:
                 self.position = number + 1
-                yield found
+                yield batch
         self.position = 0
 
     def share_of(self, numbers: list[int]) -> range:
@@ -146,30 +146,30 @@ class PKSampler(Sampler[list[int]]):
         classes = _Turns(np.arange(len(self.members)), random)
         images: dict[int, _Turns] = {}
         while True:
-            chosen: dict[int, list[int]] = {}
+            picks: dict[int, list[int]] = {}
             missing = 0
             open_shares = list(wanted)
-            while open_shares and len(chosen) < len(self.members):
+            while open_shares and len(picks) < len(self.members):
                 wish = open_shares.pop(0)
-                (number,) = classes.take(1, without=chosen)
+                (number,) = classes.take(1, without=picks)
                 queue = images.setdefault(number, _Turns(self.members[number], random))
-                chosen[number] = queue.take(wish)
-                missing += wish - len(chosen[number])
+                picks[number] = queue.take(wish)
+                missing += wish - len(picks[number])
                 if not open_shares and missing > 1:
                     open_shares = [min(self.per_class, missing)]
                     missing -= open_shares[0]
             missing += sum(open_shares)
-            self._fill(chosen, images, missing)
-            yield [image for found in chosen.values() for image in found]
+            self._fill(picks, images, missing)
+            yield [image for indices in picks.values() for image in indices]
 
-    def _fill(self, chosen: dict[int, list[int]], images: dict[int, "_Turns"], missing: int) -> None:
+    def _fill(self, picks: dict[int, list[int]], images: dict[int, "_Turns"], missing: int) -> None:
         """Give places that are left to classes of the batch that have images to spare, one each in turn."""
         while missing:
-            spare = [number for number, found in chosen.items() if len(found) < len(self.members[number])]
+            spare = [number for number, indices in picks.items() if len(indices) < len(self.members[number])]
             if not spare:
                 return
             for number in spare[:missing]:
-                chosen[number] += images[number].take(1, without=chosen[number])
+                picks[number] += images[number].take(1, without=picks[number])
                 missing -= 1
 
 
@@ -182,23 +182,23 @@ class _Turns:
 
     def take(self, count: int, without: Any = ()) -> list[int]:
         """Return `count` different numbers, fewer if there are not so many; none of those to do without."""
-        found: list[int] = []
+        picks: list[int] = []
         skipped: list[int] = []
         taken = set(without)
         count = min(count, len(self.numbers) - len(taken))
         for _ in range(2):
-            while self.waiting and len(found) < count:
+            while self.waiting and len(picks) < count:
                 number = self.waiting.pop()
                 if number in taken:
                     skipped.append(number)
                 else:
-                    found.append(number)
+                    picks.append(number)
                     taken.add(number)
-            if len(found) == count:
+            if len(picks) == count:
                 break
             self.waiting = [*self.random.permutation(self.numbers).tolist()]
         self.waiting += skipped[::-1]  # they wait on, and come first
-        return found
+        return picks
 
 
 def _check(name: str, value: object, least: int) -> None:

@@ -3,7 +3,7 @@
     loss(anchors against others)                                one way
     half of that + half of loss(others against anchors)         both ways, the default
 
-Pictures and their captions, photos and sketches, questions and answers: what belongs together has one label, and the
+Images and their captions, photos and sketches, questions and answers: what belongs together has one label, and the
 towers need nothing in common but the length of their rows. Any loss and miner will do; both towers receive a
 gradient. A row of the other tower is never taken for the anchor itself, however equal, since it is the very positive
 that training wants: towers that agree perfectly must keep their pairs.
@@ -18,7 +18,7 @@ from shadowmetric.batches.cross_batch import CrossBatchMemory
 from shadowmetric.batches.gathered_loss import value_of_all
 from shadowmetric.checks import ELSEWHERE
 from shadowmetric.losses.sums import SummedLoss
-from shadowmetric.ops.ranks import gathered, ranks_here, row_counts
+from shadowmetric.ops.ranks import gather_rows, ranks_here, row_counts
 from shadowmetric.types import Embeddings, References, Scalar
 
 
@@ -61,6 +61,6 @@ class TwoTowerLoss(nn.Module):
         if ranks == 1:
             return self.loss(anchors, labels, references=others, reference_labels=other_labels, anchors_at=ELSEWHERE)
         sizes = row_counts(len(others), others.device)
-        rows, everyone = gathered(others, sizes).rows, gathered(other_labels, sizes).rows
+        rows, everyone = gather_rows(others, sizes).rows, gather_rows(other_labels, sizes).rows
         sums = self.loss.sums(anchors, labels, references=rows, reference_labels=everyone, anchors_at=ELSEWHERE)
         return value_of_all(sums, rows, ranks)

@@ -55,9 +55,9 @@ class AcceptCurve:
         """Return (FAR + FRR) / 2 where |FAR - FRR| is least: FAR - FRR only falls, so that is next to 0."""
         crossing = bisect_left(range(len(self.bins)), True, key=lambda k: self._imbalance(k) <= 0)
         near = range(crossing - 1, min(crossing + 1, len(self.bins)))  # the lowest threshold is above 0
-        chosen = min(near, key=lambda k: abs(self._imbalance(k)))
-        false_rejects = (self.pairs - int(self.genuine[chosen])) / self.pairs
-        return Point((self._false_accepts(chosen) + false_rejects) / 2, int(self.bins[chosen]))
+        index = min(near, key=lambda k: abs(self._imbalance(k)))
+        false_rejects = (self.pairs - int(self.genuine[index])) / self.pairs
+        return Point((self._false_accepts(index) + false_rejects) / 2, int(self.bins[index]))
 
     def _false_accepts(self, k: int) -> float:
         return int(self.impostor[k]) / self.impostors

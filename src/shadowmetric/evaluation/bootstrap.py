@@ -60,8 +60,8 @@ def bootstrap_interval(
         return Interval(math.nan, math.nan, math.nan, level, resamples, 0)
     origin = min(max(0.0, float(values.min())), float(values.max()))  # the point of the values' range nearest to 0
     units, unit = whole_units(values - origin, float((values - origin).abs().max()), queries)
-    blocks = resampled(lambda drawn: look_up(units, drawn).sum(dim=1), queries, resamples, seed, scratch_bytes)
-    means = origin + joined(blocks, resamples).double() / queries * unit
+    blocks = resample(lambda drawn: look_up(units, drawn).sum(dim=1), queries, resamples, seed, scratch_bytes)
+    means = origin + join_parts(blocks, resamples).double() / queries * unit
     return _interval(origin + int(units.sum()) / queries * unit, means, level, queries)
 
 
@@ -87,12 +87,12 @@ def macro_f1_interval(
     if queries == 0:
         return Interval(math.nan, math.nan, math.nan, level, resamples, 0)
     cells = _cells(labels, predictions, known)
-    blocks = resampled(lambda drawn: _cell_counts(cells, drawn), queries, resamples, seed, scratch_bytes)
-    scores = joined((_macro_f1(cells, counts) for counts in blocks), resamples)
+    blocks = resample(lambda drawn: _cell_counts(cells, drawn), queries, resamples, seed, scratch_bytes)
+    scores = join_parts((_macro_f1(cells, counts) for counts in blocks), resamples)
     return _interval(class_report(labels, predictions, known).macro_f1, scores, level, queries)
 
 
-def resampled(
+def resample(
     count: Callable[[Tensor], Tensor], queries: int, resamples: int, seed: int, scratch_bytes: int
 ) -> Iterator[Tensor]:
     """Yield for some resamples at a time the sum of count(query numbers (resamples, drawn)) over their draws.
@@ -110,7 +110,7 @@ def resampled(
         yield counts
 
 
-def joined(blocks: Iterator[Tensor], resamples: int) -> Tensor:
+def join_parts(blocks: Iterator[Tensor], resamples: int) -> Tensor:
     """Return one value for each resample; written into one tensor, since parts kept one by one would pin the heap."""
     first = next(blocks)
     values = first.new_empty(resamples)

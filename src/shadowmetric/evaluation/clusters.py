@@ -43,14 +43,14 @@ def k_means(
     shared: every rank of torch.distributed gives the same rows, and gets the same clusters.
     """
     part = Part.of(len(embeddings), shared)
-    rows = ExactUnitRows(embeddings, tail=1.0).made_whole(scratch_bytes)
-    mine = rows if part.alone else ExactUnitRows(embeddings[part.rows], tail=1.0).made_whole(scratch_bytes)
+    rows = ExactUnitRows(embeddings, tail=1.0).make_whole(scratch_bytes)
+    mine = rows if part.alone else ExactUnitRows(embeddings[part.rows], tail=1.0).make_whole(scratch_bytes)
     squares = _squares(rows, scratch_bytes)
 
     def nearest(centers: Tensor) -> tuple[Tensor, Tensor]:
         """Return the squared distance of each row to its nearest center, and which one that is."""
-        found = Neighbors(*(part.joined(values) for values in _nearest(mine, centers, scratch_bytes)))
-        return squares - 2 * found.similarity, found.row
+        neighbors = Neighbors(*(part.joined(values) for values in _nearest(mine, centers, scratch_bytes)))
+        return squares - 2 * neighbors.similarity, neighbors.row
 
     centers = _first_centers(rows, min(clusters, len(rows)), seed, nearest)
     cluster = torch.full((len(rows),), -1, dtype=torch.int64, device=embeddings.device)
@@ -83,28 +83,28 @@ def _squares(rows: Rows, scratch_bytes: int) -> Tensor:
 def _nearest(rows: Rows, centers: Tensor, scratch_bytes: int) -> Neighbors:
     """Return for each row x.c - |c|^2 / 2 of its nearest center, the larger the nearer, and which one that is."""
     beside = Rows(centers, tail=(centers.square().sum(1) / -2,))
-    found = top_k(rows, beside, 1, scratch_bytes=scratch_bytes)
-    return Neighbors(found.similarity[:, 0], found.row[:, 0])
+    neighbors = top_k(rows, beside, 1, scratch_bytes=scratch_bytes)
+    return Neighbors(neighbors.similarity[:, 0], neighbors.row[:, 0])
 
 
 def _first_centers(rows: Rows, clusters: int, seed: int, nearest: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
-    chosen = torch.randint(len(rows), (1,), generator=generator)
+    indices = torch.randint(len(rows), (1,), generator=generator)
     distance = torch.full((len(rows),), torch.inf, dtype=torch.float64)
-    while len(chosen) < clusters:
-        newest = chosen[len(chosen) // 2 :]  # a round doubles them, so the newest are the second half
+    while len(indices) < clusters:
+        newest = indices[len(indices) // 2 :]  # a round doubles them, so the newest are the second half
         distance = torch.minimum(distance, nearest(_some(rows, newest))[0].cpu())
         wait = torch.empty_like(distance).exponential_(generator=generator)
         urgency = distance / wait  # the largest are a draw without replacement, in proportion to the distance
-        urgency[chosen] = -1.0
+        urgency[indices] = -1.0
         most_urgent = torch.argsort(urgency, descending=True, stable=True)
-        chosen = torch.cat([chosen, most_urgent[: min(len(chosen), clusters - len(chosen))]])
-    return _some(rows, chosen)
+        indices = torch.cat([indices, most_urgent[: min(len(indices), clusters - len(indices))]])
+    return _some(rows, indices)
 
 
-def _some(rows: Rows, chosen: Tensor) -> Tensor:
+def _some(rows: Rows, indices: Tensor) -> Tensor:
     """Return a few rows, without the appended one."""
-    return torch.cat([rows.load(int(row), int(row) + 1)[:, :-1].clone() for row in chosen])
+    return torch.cat([rows.load(int(row), int(row) + 1)[:, :-1].clone() for row in indices])
 
 
 def _means(rows: Rows, cluster: Tensor, distance: Tensor, clusters: int, scratch_bytes: int) -> Tensor:

@@ -36,10 +36,10 @@ class Sets(NamedTuple):
     gallery_labels: Tensor  # (gallery,) int64
     own: Tensor | None  # (queries,) the gallery row that is the query itself; None for two sets
 
-    def some(self, chosen: Tensor | slice) -> "Sets":
+    def some(self, selection: Tensor | slice) -> "Sets":
         """Return the same with some of the queries; consecutive ones, given as a slice, are not copied."""
-        own = None if self.own is None else self.own[chosen]
-        return self._replace(query=self.query[chosen], labels=self.labels[chosen], own=own)
+        own = None if self.own is None else self.own[selection]
+        return self._replace(query=self.query[selection], labels=self.labels[selection], own=own)
 
 
 class Comparison(NamedTuple):
@@ -66,7 +66,7 @@ def compare(sets: Sets, scratch_bytes: int) -> Comparison:
         own = column[sets.own[classes.order]]
     return Comparison(
         ExactUnitRows(sets.query, classes.order, tail=1.0),
-        ExactUnitRows(sets.gallery, classes.reference_order, tail=HALF_A_STEP).made_whole(scratch_bytes),
+        ExactUnitRows(sets.gallery, classes.reference_order, tail=HALF_A_STEP).make_whole(scratch_bytes),
         classes.order,
         own,
         classes.size - (own >= 0).long(),

@@ -32,7 +32,7 @@ from shadowmetric.evaluation.comparison import Sets, relevant_counts
 from shadowmetric.evaluation.measuring import STAGES, Choices, Task
 from shadowmetric.evaluation.retrieval import RETRIEVAL
 from shadowmetric.evaluation.scores import Scores, Setting
-from shadowmetric.evaluation.sharing import agreed, checksum, ranks_of
+from shadowmetric.evaluation.sharing import agree_on, checksum, ranks_of
 from shadowmetric.evaluation.silhouette import DISTANCES
 from shadowmetric.progress import Bar, Report, Stages
 
@@ -75,16 +75,16 @@ def evaluate(
         tuple(measures), tuple(recall_at), tuple(precision_at), neighbors, silhouette_distance, queries, seed
     )
     with torch.no_grad(), _reporter(progress, shared) as report:
-        task = agreed(
+        task = agree_on(
             lambda: _task(choices, embeddings, labels, gallery, gallery_labels, scratch_bytes, shared), _words, shared
         )
         setting = _setting(task)
         stages = Stages(expected_costs(setting, choices.measures), report)
-        found = [STAGES[name](task, stages.stage(name)) for name in stages.costs]
+        results = [STAGES[name](task, stages.stage(name)) for name in stages.costs]
     return Scores(
         setting=setting,
-        **{name: figure for stage in found for name, figure in stage.figures.items()},
-        per_query={name: value for stage in found for name, value in stage.values.items()},
+        **{name: figure for stage in results for name, figure in stage.figures.items()},
+        per_query={name: value for stage in results for name, value in stage.values.items()},
         labels=task.sets.labels,
         gallery_labels=task.sets.gallery_labels,
         query_rows=task.chosen,
@@ -112,10 +112,10 @@ def _task(
     _check(choices)
     sets = everything = _sets(embeddings, labels, gallery, gallery_labels)
     itself = everything._replace(gallery=everything.query, gallery_labels=everything.labels, own=None)
-    chosen = _sample(len(everything.labels), choices.queries, choices.seed).to(everything.labels.device)
-    if len(chosen) < len(everything.labels):
-        sets, itself = everything.some(chosen), itself.some(chosen)
-    return Task(choices, everything, chosen, sets, itself, scratch_bytes, shared)
+    query_rows = _sample(len(everything.labels), choices.queries, choices.seed).to(everything.labels.device)
+    if len(query_rows) < len(everything.labels):
+        sets, itself = everything.some(query_rows), itself.some(query_rows)
+    return Task(choices, everything, query_rows, sets, itself, scratch_bytes, shared)
 
 
 def _words(task: Task) -> dict[str, str]:
@@ -157,15 +157,15 @@ def _sets(embeddings: Any, labels: Any, gallery: Any, gallery_labels: Any) -> Se
     return Sets(query, labels, gallery, gallery_labels, None)
 
 
-def _tensor(given: Any, name: str) -> Tensor:
+def _tensor(array: Any, name: str) -> Tensor:
     """Return a tensor that shares its memory with a tensor, a numpy array or a memory-mapped one."""
-    if isinstance(given, Tensor):
-        return given.detach().cpu() if given.device.type == "mps" else given.detach()  # MPS has no float64
-    if not hasattr(given, "__array__"):
-        raise ValueError(f"{name} is a {type(given).__name__}; give a tensor or a numpy array.")
+    if isinstance(array, Tensor):
+        return array.detach().cpu() if array.device.type == "mps" else array.detach()  # MPS has no float64
+    if not hasattr(array, "__array__"):
+        raise ValueError(f"{name} is a {type(array).__name__}; give a tensor or a numpy array.")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*not writable.*")  # nothing here writes to it
-        return torch.as_tensor(given)
+        return torch.as_tensor(array)
 
 
 def _sample(rows: int, queries: int | None, seed: int) -> Tensor:

@@ -52,7 +52,7 @@ class Hits(NamedTuple):
         return torch.where(self.relevant > 0, values.double(), torch.nan)
 
 
-def ranked_hits(
+def iterate_hits(
     comparison: Comparison,
     least_limit: int,
     *,

@@ -22,7 +22,7 @@ from shadowmetric.evaluation.comparison import Sets
 from shadowmetric.evaluation.mutual_information import ami, nmi
 from shadowmetric.evaluation.neighbors import Vote, vote
 from shadowmetric.evaluation.retrieval import retrieval
-from shadowmetric.evaluation.sharing import Part, told_by_the_first
+from shadowmetric.evaluation.sharing import Part, broadcast_from_rank0
 from shadowmetric.evaluation.silhouette import silhouette
 from shadowmetric.evaluation.verification import verification
 from shadowmetric.ops.similarity_blocks import Progress
@@ -59,7 +59,7 @@ class Found(NamedTuple):
     values: dict[str, Tensor]  # of each query
 
 
-def retrieved(task: Task, tell: Progress) -> Found:
+def measure_retrieval(task: Task, tell: Progress) -> Found:
     """Return every retrieval measure that is wanted."""
     part, choices = Part.of(len(task.sets.labels), task.shared), task.choices
     values = retrieval(
@@ -86,7 +86,7 @@ def _means(values: dict[str, Tensor]) -> dict[str, Any]:
     return figures
 
 
-def separated(task: Task, tell: Progress) -> Found:
+def measure_silhouette(task: Task, tell: Progress) -> Found:
     """Return the silhouette."""
     part = Part.of(len(task.itself.labels), task.shared)
     values = part.joined(
@@ -100,19 +100,19 @@ def separated(task: Task, tell: Progress) -> Found:
     return Found({"silhouette": float(values.mean())}, {"silhouette": values})
 
 
-def voted(task: Task, tell: Progress) -> Found:
+def measure_vote(task: Task, tell: Progress) -> Found:
     """Return accuracy and macro-F1 of a vote of the neighbors."""
     part, labels = Part.of(len(task.sets.labels), task.shared), task.sets.labels
     sets = task.sets.some(part.rows)
     mine = vote(sets, task.choices.neighbors, scratch_bytes=task.scratch_bytes, progress=tell)
-    found = Vote(*(part.joined(field) for field in mine))
-    by_class = class_report(labels, found.prediction, found.known)
-    right = ((found.prediction == labels) & found.known).double()
-    figures = {"accuracy": by_class.accuracy, "macro_f1": by_class.macro_f1, "vote": found, "report": by_class}
+    votes = Vote(*(part.joined(field) for field in mine))
+    by_class = class_report(labels, votes.prediction, votes.known)
+    right = ((votes.prediction == labels) & votes.known).double()
+    figures = {"accuracy": by_class.accuracy, "macro_f1": by_class.macro_f1, "vote": votes, "report": by_class}
     return Found(figures, {"accuracy": right})
 
 
-def clustered(task: Task, tell: Progress) -> Found:
+def measure_clusters(task: Task, tell: Progress) -> Found:
     """Return what the classes and k-means clusters of the whole set share."""
     rows, labels = task.everything.query, task.everything.labels
     clusters = k_means(
@@ -126,28 +126,30 @@ def clustered(task: Task, tell: Progress) -> Found:
     return Found({"nmi": nmi(labels, clusters), "ami": ami(labels, clusters)}, {})
 
 
-def verified(task: Task, tell: Progress) -> Found:
+def measure_verification(task: Task, tell: Progress) -> Found:
     """Return how well a threshold tells pairs of one class from others."""
     sets = task.sets
     whole = sets.own is not None and len(task.chosen) == len(sets.gallery_labels)  # each two rows once
     gallery = {} if whole else {"gallery": sets.gallery, "gallery_labels": sets.gallery_labels, "own": sets.own}
-    found = verification(
+    scores = verification(
         sets.query, sets.labels, **gallery, scratch_bytes=task.scratch_bytes, progress=tell, shared=task.shared
     )
-    return Found({"verification": found}, {})
+    return Found({"verification": scores}, {})
 
 
-def collapsed(task: Task, _: Progress) -> Found:
+def measure_collapse(task: Task, _: Progress) -> Found:
     """Return how the whole set fills its space."""
-    found = told_by_the_first(lambda: collapse(task.everything.query, scratch_bytes=task.scratch_bytes), task.shared)
-    return Found({"collapse": found}, {})
+    statistics = broadcast_from_rank0(
+        lambda: collapse(task.everything.query, scratch_bytes=task.scratch_bytes), task.shared
+    )
+    return Found({"collapse": statistics}, {})
 
 
 STAGES: dict[str, Callable[[Task, Progress], Found]] = {
-    "retrieval": retrieved,
-    "silhouette": separated,
-    "accuracy": voted,
-    "nmi": clustered,
-    "verification": verified,
-    "collapse": collapsed,
+    "retrieval": measure_retrieval,
+    "silhouette": measure_silhouette,
+    "accuracy": measure_vote,
+    "nmi": measure_clusters,
+    "verification": measure_verification,
+    "collapse": measure_collapse,
 }

@@ -37,15 +37,15 @@ def vote(sets: Sets, k: int = 5, *, scratch_bytes: int, progress: Progress | Non
     own = None
     if sets.own is not None:
         own = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=order.device))[sets.own]
-    query, gallery = ExactUnitRows(sets.query), ExactUnitRows(sets.gallery, order).made_whole(scratch_bytes)
-    found = top_k(query, gallery, k, own=own, scratch_bytes=scratch_bytes, progress=progress)
-    row = order[found.row]
-    labels, there = sets.gallery_labels[row], found.similarity > float("-inf")
+    query, gallery = ExactUnitRows(sets.query), ExactUnitRows(sets.gallery, order).make_whole(scratch_bytes)
+    neighbors = top_k(query, gallery, k, own=own, scratch_bytes=scratch_bytes, progress=progress)
+    row = order[neighbors.row]
+    labels, there = sets.gallery_labels[row], neighbors.similarity > float("-inf")
     some = max(1, scratch_bytes // (16 * row.shape[1] ** 2))  # rows whose votes are counted at once
     winner = torch.empty_like(row[:, 0])
     for part in zip(winner.split(some), labels.split(some), there.split(some), strict=True):
         part[0].copy_(_winner(*part[1:]))
-    return Vote(labels.gather(1, winner[:, None])[:, 0], there[:, 0], row, found.similarity)
+    return Vote(labels.gather(1, winner[:, None])[:, 0], there[:, 0], row, neighbors.similarity)
 
 
 def _winner(labels: Tensor, there: Tensor) -> Tensor:

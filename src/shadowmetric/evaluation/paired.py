@@ -99,7 +99,7 @@ def paired_differences(first: Tensor, second: Tensor) -> tuple[Tensor, float]:
 
     Refuses what are not values of the same queries.
     """
-    given = first, second
+    inputs = first, second
     first, second = check_values(first, "first"), check_values(second, "second")
     if len(first) != len(second):
         raise ValueError(
@@ -114,7 +114,7 @@ def paired_differences(first: Tensor, second: Tensor) -> tuple[Tensor, float]:
             "give values of the same queries, measured against the same gallery."
         )
     first, second = first[~first.isnan()], second[~second.isnan()]
-    step = max(torch.finfo(side.dtype if side.is_floating_point() else torch.float64).eps for side in given)
+    step = max(torch.finfo(side.dtype if side.is_floating_point() else torch.float64).eps for side in inputs)
     largest = float(torch.cat([first, second]).abs().max()) if len(first) else 0.0
     return first - second, step * largest
 
@@ -129,12 +129,12 @@ def sign_flip_p_value(difference: Tensor, rounding: float, permutations: int, se
         return 1.0
     units, unit = whole_units(difference, float(difference.abs().max()), len(difference))
     slack = len(units) * (1 + int(rounding / unit))
-    flipped = flipped_sums(units, permutations, seed, scratch_bytes)
+    flipped = permute_sums(units, permutations, seed, scratch_bytes)
     extreme = int((flipped.abs() >= max(0, abs(int(units.sum())) - slack)).sum())
     return (1 + extreme) / (1 + permutations)
 
 
-def flipped_sums(units: Tensor, permutations: int, seed: int, scratch_bytes: int) -> Tensor:
+def permute_sums(units: Tensor, permutations: int, seed: int, scratch_bytes: int) -> Tensor:
     """Return for each permutation the sum of the whole numbers with signs drawn at random: (permutations,)."""
     generator = torch.Generator().manual_seed(seed)
     groups = torch.nn.functional.pad(units, (0, -len(units) % GROUP)).view(-1, GROUP)

@@ -34,6 +34,6 @@ def reciprocal_rank(
     if len(far):
         comparison = compare(sets.some(far), scratch_bytes)
         bars = closest[far][comparison.order]
-        found = first_places(comparison, bars, scratch_bytes=scratch_bytes, progress=progress)
-        place[far] = in_order_of_queries(found, comparison.order)
+        places = first_places(comparison, bars, scratch_bytes=scratch_bytes, progress=progress)
+        place[far] = in_order_of_queries(places, comparison.order)
     return torch.where(lone, torch.nan, 1 / place.double())

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from torch import Tensor
 
 from shadowmetric.evaluation.comparison import Sets, compare
-from shadowmetric.evaluation.hits import Hits, ranked_hits
+from shadowmetric.evaluation.hits import Hits, iterate_hits
 from shadowmetric.evaluation.ir_recall import ir_recall_at_k
 from shadowmetric.evaluation.map_at_r import map_at_r
 from shadowmetric.evaluation.precision import precision_at_k
@@ -36,24 +36,24 @@ def retrieval(
     limit = max([1, *(k for name in ks if name in measures for k in ks[name])])
     far = "reciprocal_rank" in measures
     share = FIRST_PASS if far else 1.0
-    found: dict[str, Tensor] = {}
-    for rows, hits in ranked_hits(
+    scores: dict[str, Tensor] = {}
+    for rows, hits in iterate_hits(
         comparison, limit, closest=far, scratch_bytes=scratch_bytes, progress=lambda done: progress(share * done)
     ):
         for name, values in _values(hits, measures, recall_at, precision_at).items():
-            if name not in found:  # once: small tensors that outlive a block would pin its memory in the heap
-                found[name] = values.new_empty(len(sets.labels))
-            found[name][comparison.order[rows]] = values
+            if name not in scores:  # once: small tensors that outlive a block would pin its memory in the heap
+                scores[name] = values.new_empty(len(sets.labels))
+            scores[name][comparison.order[rows]] = values
     if far:
-        first, closest = found.pop("first"), found.pop("closest")
-        found["reciprocal_rank"] = reciprocal_rank(
+        first, closest = scores.pop("first"), scores.pop("closest")
+        scores["reciprocal_rank"] = reciprocal_rank(
             sets,
             first,
             closest,
             scratch_bytes=scratch_bytes,
             progress=lambda done: progress(share + (1 - share) * done),
         )
-    return found
+    return scores
 
 
 def _values(

@@ -82,9 +82,9 @@ class Scores:
 
     def figures(self) -> dict[str, float]:
         """Return the figures that were asked for, by name: recall_at_1, map_at_r, ..."""
-        found = {f"recall_at_{k}": value for k, value in self.recall_at.items()}
-        found |= {f"precision_at_{k}": value for k, value in self.precision_at.items()}
-        found |= {f"ir_recall_at_{k}": value for k, value in self.ir_recall_at.items()}
+        figures = {f"recall_at_{k}": value for k, value in self.recall_at.items()}
+        figures |= {f"precision_at_{k}": value for k, value in self.precision_at.items()}
+        figures |= {f"ir_recall_at_{k}": value for k, value in self.ir_recall_at.items()}
         named = {
             "r_precision": self.r_precision,
             "map_at_r": self.map_at_r,
@@ -92,20 +92,20 @@ class Scores:
             "silhouette": self.silhouette,
             "accuracy": self.accuracy,
         }
-        found |= {name: value for name, value in named.items() if name in self.per_query}
+        figures |= {name: value for name, value in named.items() if name in self.per_query}
         if self.report is not None:
-            found["macro_f1"] = self.macro_f1
-        return found | ({} if math.isnan(self.nmi) else {"nmi": self.nmi, "ami": self.ami})
+            figures["macro_f1"] = self.macro_f1
+        return figures | ({} if math.isnan(self.nmi) else {"nmi": self.nmi, "ami": self.ami})
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything but the values of each query, in plain Python."""
-        found: dict[str, Any] = {"setting": self.setting._asdict()}
-        found |= self.figures()
+        summary: dict[str, Any] = {"setting": self.setting._asdict()}
+        summary |= self.figures()
         if self.verification is not None:
-            found["verification"] = dict(vars(self.verification))
+            summary["verification"] = dict(vars(self.verification))
         if self.collapse is not None:
-            found["collapse"] = vars(self.collapse) | {"variance": self.collapse.variance.tolist()}
-        return found
+            summary["collapse"] = vars(self.collapse) | {"variance": self.collapse.variance.tolist()}
+        return summary
 
     def interval(self, name: str, *, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> Interval:
         """Return the bootstrap interval of a figure over its queries."""

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from shadowmetric.ops.ranks import Ranks, gathered, ranks_here, share, summed
+from shadowmetric.ops.ranks import Ranks, gather_rows, ranks_here, share, sum_over_ranks
 
 T = TypeVar("T")
 REFUSED = "refused"
@@ -47,49 +47,49 @@ class Part(NamedTuple):
         """Return the values of all rows, from those of this rank's rows."""
         if self.alone:
             return values
-        return gathered(_sendable(values)).rows[: self.all_rows].to(values.device)
+        return gather_rows(_sendable(values)).rows[: self.all_rows].to(values.device)
 
 
 def total(values: Tensor, shared: bool) -> Tensor:
     """Return the sum over the ranks."""
-    return values if ranks_of(shared).ranks == 1 else summed(_sendable(values)).to(values.device)
+    return values if ranks_of(shared).ranks == 1 else sum_over_ranks(_sendable(values)).to(values.device)
 
 
-def told_by_the_first(make: Callable[[], T], shared: bool) -> T:
+def broadcast_from_rank0(make: Callable[[], T], shared: bool) -> T:
     """Return what rank 0 makes; the others wait for it."""
     rank, ranks = ranks_of(shared)
     if ranks == 1:
         return make()
-    made = [make() if rank == 0 else None]
-    dist.broadcast_object_list(made, src=0)
-    return made[0]  # pyright: ignore[reportReturnType]
+    payload = [make() if rank == 0 else None]
+    dist.broadcast_object_list(payload, src=0)
+    return payload[0]  # pyright: ignore[reportReturnType]
 
 
-def agreed(make: Callable[[], T], words: Callable[[T], dict[str, str]], shared: bool) -> T:
+def agree_on(make: Callable[[], T], words: Callable[[T], dict[str, str]], shared: bool) -> T:
     """Return what is made; if the ranks' words for it differ, or one cannot make it, say so on every rank."""
     _, ranks = ranks_of(shared)
     if ranks == 1:
         return make()
-    made = mistake = None
+    result = mistake = None
     try:
-        made = make()
-        mine = words(made)
+        result = make()
+        mine = words(result)
     except Exception as error:  # whatever it is, the others must not wait
         mistake, mine = error, {REFUSED: str(error)}
-    found: list[dict[str, str]] = [{}] * ranks
-    dist.all_gather_object(found, mine)
+    reports: list[dict[str, str]] = [{}] * ranks
+    dist.all_gather_object(reports, mine)
     if mistake is not None:
         raise mistake
-    _compare(found)
-    return made  # pyright: ignore[reportReturnType]
+    _compare(reports)
+    return result  # pyright: ignore[reportReturnType]
 
 
-def _compare(found: list[dict[str, str]]) -> None:
-    for rank, theirs in enumerate(found):
+def _compare(reports: list[dict[str, str]]) -> None:
+    for rank, theirs in enumerate(reports):
         if REFUSED in theirs:
             raise ValueError(f"rank {rank} refuses what it was given: {theirs[REFUSED]}")
-    for rank, theirs in enumerate(found):
-        for name, value in found[0].items():
+    for rank, theirs in enumerate(reports):
+        for name, value in reports[0].items():
             if theirs[name] != value:
                 here, there = f"{value} on rank 0", f"{theirs[name]} on rank {rank}"
                 raise ValueError(f"{name}: {here}, {there}; with shared=True give every rank the same.")

@@ -84,7 +84,7 @@ def _classes(sets: Sets) -> _Classes:
     return _Classes(order, place[order], torch.bincount(place), torch.searchsorted(known, sets.labels))
 
 
-def _rounded(values: Tensor, largest: float, terms: int) -> Tensor:
+def _round_values(values: Tensor, largest: float, terms: int) -> Tensor:
     """Round values of at most `largest`, in place, to multiples of a power of 2 such that sums of so many are exact."""
     shift = 1.5 * 2.0 ** math.ceil(math.log2(largest * terms))  # beyond it float64 has no finer digits than the step
     return values.add_(shift).sub_(shift)
@@ -106,7 +106,7 @@ def _sums_of_all_pairs(sets: Sets, classes: _Classes, _: bool, scratch_bytes: in
         first, last = int(classes.at[top]), int(classes.at[bottom - 1])
         sums = squared.new_zeros(last - first + 1, end - begin)
         sums[0] = unfinished[some]
-        sums.index_add_(0, classes.at[top:bottom] - first, _rounded(squared.sqrt_(), 2.0, largest))
+        sums.index_add_(0, classes.at[top:bottom] - first, _round_values(squared.sqrt_(), 2.0, largest))
         unfinished[some] = 0.0
         if bottom < len(left) and int(classes.at[bottom]) == last:
             unfinished[some] = sums[-1]

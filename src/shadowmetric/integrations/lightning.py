@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from shadowmetric.batches import cached_rows
 from shadowmetric.evaluation import evaluate
-from shadowmetric.integrations.own_rates import all_but, own_groups
+from shadowmetric.integrations.own_rates import all_but, parameter_groups
 from shadowmetric.types import Scalar
 
 MEASURES = ("recall_at", "map_at_r")
@@ -114,5 +114,5 @@ class MetricModule(lightning.LightningModule):
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return the optimizer of what the embedder and the loss learn."""
-        own = own_groups(self.loss)
+        own = parameter_groups(self.loss)
         return self.make_optimizer([{"params": all_but(own, self.parameters())}, *own])

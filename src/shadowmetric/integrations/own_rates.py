@@ -6,11 +6,11 @@ from typing import Any
 from torch import Tensor, nn
 
 
-def own_groups(loss: nn.Module) -> list[dict[str, Any]]:
+def parameter_groups(loss: nn.Module) -> list[dict[str, Any]]:
     """Return the groups of a loss's own parameters; of losses within losses the outermost speaks for the rest."""
     if hasattr(loss, "parameter_groups"):
         return loss.parameter_groups()  # pyright: ignore
-    return [group for part in loss.children() for group in own_groups(part)]
+    return [group for part in loss.children() for group in parameter_groups(part)]
 
 
 def all_but(groups: list[dict[str, Any]], parameters: Iterable[Tensor]) -> list[Tensor]:

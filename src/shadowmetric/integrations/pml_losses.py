@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from shadowmetric.errors import Mistake
-from shadowmetric.integrations.pml_version import unknown_pml
+from shadowmetric.integrations.pml_version import check_pml_version
 from shadowmetric.losses.catalogue import choose_miner
 from shadowmetric.losses.mined import MINERS, MinerName
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
@@ -58,9 +58,9 @@ class PMLLoss(nn.Module):
             triplets = self.miner(embeddings, labels, references, reference_labels)
         try:
             return self.loss(embeddings, labels, triplets, references, reference_labels)
-        except ValueError as wrong:
-            said = " ".join(str(wrong).split())
-            raise Mistake(f"{PREFIX}{type(self.loss).__name__} can't be trained so: {said}.") from None
+        except ValueError as error:
+            message = " ".join(str(error).split())
+            raise Mistake(f"{PREFIX}{type(self.loss).__name__} can't be trained so: {message}.") from None
 
     def make_miner(self, name: MinerName) -> Miner:
         """Return the miner of a name: it compares distances as the loss does, with the loss's margin."""
@@ -75,8 +75,8 @@ class PMLLoss(nn.Module):
 
 def pml_class(name: str) -> type[nn.Module]:
     """Return the class of a loss that is named `pml:NAME`."""
-    if wrong := unknown_pml():
-        raise Mistake(wrong)
+    if error := check_pml_version():
+        raise Mistake(error)
     try:
         from pytorch_metric_learning import losses
     except ImportError:
@@ -109,17 +109,19 @@ def build_pml_loss(
         chosen = choose_miner(miner, margin, scratch_bytes, mining_unit)
         return PMLLoss(loss, chosen, scratch_bytes=scratch_bytes)
     signatures = [inspect.signature(one.__init__) for one in kind.__mro__ if "__init__" in vars(one)]
-    asked = [each for found in signatures for each in found.parameters.values() if each.default is each.empty]
+    parameters = [
+        each for signature in signatures for each in signature.parameters.values() if each.default is each.empty
+    ]
     try:
-        return PMLLoss(kind(**{each.name: known[each.name] for each in asked if each.name in known}))
-    except TypeError as wrong:
-        raise Mistake(f"--loss {name} must be told more than its name: {wrong}.") from None
+        return PMLLoss(kind(**{each.name: known[each.name] for each in parameters if each.name in known}))
+    except TypeError as error:
+        raise Mistake(f"--loss {name} must be told more than its name: {error}.") from None
 
 
 def check_pml_loss(name: str) -> None:
-    """Refuse a loss that can't be made from its name, or be trained on labelled rows, after one small batch."""
+    """Refuse a loss that can't be made from its name, or be trained on labeled rows, after one small batch."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        asked: dict[str, Any] = {"margin": 0.2, "miner": "all", "classes": 2, "dim": 8}
-        loss = build_pml_loss(name, **asked, scratch_bytes=2**20, unit_rows=True)
+        options: dict[str, Any] = {"margin": 0.2, "miner": "all", "classes": 2, "dim": 8}
+        loss = build_pml_loss(name, **options, scratch_bytes=2**20, unit_rows=True)
         loss(torch.randn(4, 8), torch.tensor([0, 1, 1, 0]))

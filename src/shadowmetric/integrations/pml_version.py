@@ -7,17 +7,17 @@ PACKAGE = "pytorch-metric-learning"
 FIRST, BEYOND = (2, 9), (3,)  # as the extra in pyproject.toml has them
 
 
-def unknown_pml() -> str:
+def check_pml_version() -> str:
     """Return what is wrong with the version of PML that is installed, in one sentence; nothing if it is absent."""
     try:
-        found = importlib.metadata.version(PACKAGE)
+        version = importlib.metadata.version(PACKAGE)
     except importlib.metadata.PackageNotFoundError:
         return ""
-    numbers = tuple(map(int, re.findall(r"\d+", found)[:2]))
+    numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
     if FIRST <= numbers < BEYOND:
         return ""
     first, beyond = (".".join(map(str, bound)) for bound in (FIRST, BEYOND))
     return (
-        f"{PACKAGE} {found} is installed, and the adapter knows versions from {first} to before {beyond}; "
+        f"{PACKAGE} {version} is installed, and the adapter knows versions from {first} to before {beyond}; "
         f"install one with `pip install '{PACKAGE}>={first},<{beyond}'`."
     )

@@ -18,9 +18,9 @@ so that only anchors learn; ours lets positives and negatives of the batch itsel
 from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 
-from shadowmetric.integrations.pml_version import unknown_pml
+from shadowmetric.integrations.pml_version import check_pml_version
 
-if wrong := unknown_pml():  # before a name that another version may lack
+if wrong := check_pml_version():  # before a name that another version may lack
     raise ImportError(wrong)
 
 from pytorch_metric_learning import losses
@@ -33,7 +33,7 @@ from shadowmetric.checks import ELSEWHERE, check_triplets
 from shadowmetric.losses.mined import MinedLoss, mine, triplet_values
 from shadowmetric.losses.row_loss import RowLoss
 from shadowmetric.losses.sums import SummedLoss
-from shadowmetric.mining.given import Mined, check_given
+from shadowmetric.mining.checked_batch import Mined, as_checked_batch
 from shadowmetric.mining.pairs import NamedPairs
 from shadowmetric.types import Miner
 
@@ -75,23 +75,23 @@ class InPML(losses.BaseMetricLossFunction):
         if labels is None and indices_tuple is None:
             raise ValueError("there are neither labels nor triplets; give one of them.")
         labels, ref_labels = (
-            rows.new_zeros(len(rows)).long() if found is None else found
-            for rows, found in ((embeddings, labels), (ref_emb, ref_labels))
+            rows.new_zeros(len(rows)).long() if own_labels is None else own_labels
+            for rows, own_labels in ((embeddings, labels), (ref_emb, ref_labels))
         )
         others: Any = () if ref_emb is embeddings else (ref_emb, ref_labels, ELSEWHERE)  # equal rows are others there
-        loss, given = self.loss, check_given(embeddings, labels, *others, debug=self.loss.debug)
+        loss, batch = self.loss, as_checked_batch(embeddings, labels, *others, debug=self.loss.debug)
         if isinstance(loss, RowLoss) and indices_tuple is not None and len(indices_tuple) == 4:
             pairs = NamedPairs(indices_tuple[:2], indices_tuple[2:], (len(embeddings), len(ref_emb)))
-            return already_reduced(loss.sums_of_pairs(given, pairs).value())
+            return already_reduced(loss.sums_of_pairs(batch, pairs).value())
         triplets = None if indices_tuple is None else convert_to_triplets(indices_tuple, labels)
         if not self.each_triplet or not isinstance(loss, MinedLoss):
-            return already_reduced(loss.sums_of_given(given, triplets).value())
-        triplets, squared = mine(loss.miner, given) if triplets is None else (triplets, None)
+            return already_reduced(loss.sums_of_batch(batch, triplets).value())
+        triplets, squared = mine(loss.miner, batch) if triplets is None else (triplets, None)
         triplets = check_triplets(triplets, len(embeddings), len(ref_emb), embeddings.device, debug=loss.debug)
         if len(triplets.anchor) == 0:
             return self.zero_losses()
         mined = Mined(triplets, squared)
-        values = triplet_values(given, mined, loss.measure, loss.hinge, normalize=loss.normalize)
+        values = triplet_values(batch, mined, loss.measure, loss.hinge, normalize=loss.normalize)
         return {"loss": {"losses": values, "indices": triplets, "reduction_type": "triplet"}}
 
 

@@ -48,7 +48,7 @@ class SentenceLoss(nn.Module):
         self.loss, self.micro_batch = loss, micro_batch
 
     def forward(self, sentence_features: Iterable[Any], labels: Tensor | None = None) -> Scalar:
-        """Return the loss of a batch: tokenised sentences column by column, and labels if there is one column."""
+        """Return the loss of a batch: tokenized sentences column by column, and labels if there is one column."""
         columns = [self._rows(features) for features in sentence_features]
         self.loss.train(self.model.training)  # the trainer tells the model alone; a memory must not learn from judging
         name, count = type(self.loss).__name__, len(columns)

@@ -44,12 +44,12 @@ class MetricModel(nn.Module):
         super().__init__()
         self.embedder, self.loss, self.micro_batch = embedder, loss, micro_batch
 
-    def gradient_checkpointing_enable(self, *given: Any, **named: Any) -> None:
+    def gradient_checkpointing_enable(self, *args: Any, **named: Any) -> None:
         """Let the embedder compute activations again, if it can: for TrainingArguments(gradient_checkpointing=True)."""
         parts = [part for part in self.embedder.modules() if hasattr(part, "gradient_checkpointing_enable")]
         if not parts:
             raise ValueError("the embedder has no gradient checkpointing of its own; micro_batch saves more.")
-        parts[0].gradient_checkpointing_enable(*given, **named)  # pyright: ignore
+        parts[0].gradient_checkpointing_enable(*args, **named)  # pyright: ignore
 
     def forward(
         self,

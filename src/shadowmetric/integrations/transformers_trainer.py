@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from transformers import Trainer
 
 from shadowmetric.batches.sampler import PKSampler
-from shadowmetric.integrations.own_rates import all_but, own_groups
+from shadowmetric.integrations.own_rates import all_but, parameter_groups
 
 NAMES = ("labels", "label", "label_ids")  # that the Trainer's collator makes `labels` of
 KEPT = ("collate_fn", "num_workers", "pin_memory", "worker_init_fn", "persistent_workers", "prefetch_factor")
@@ -23,8 +23,8 @@ KEPT = ("collate_fn", "num_workers", "pin_memory", "worker_init_fn", "persistent
 class MetricTrainer(Trainer):
     """A Trainer of PK batches. train_labels: of the training items; read from each item's `labels` by default."""
 
-    def __init__(self, *given: Any, per_class: int = 5, train_labels: Any = None, **named: Any):
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, per_class: int = 5, train_labels: Any = None, **named: Any):
+        super().__init__(*args, **named)
         self.per_class, self.train_labels = per_class, train_labels
 
     def get_train_dataloader(self) -> DataLoader:
@@ -40,22 +40,22 @@ class MetricTrainer(Trainer):
     def _labels(self) -> list[int]:
         """Return the labels of the training items; a table gives its column, other datasets every item."""
         data: Any = self.train_dataset
-        found = self.train_labels
-        if found is None:
+        labels = self.train_labels
+        if labels is None:
             columns = getattr(data, "column_names", None)
             names = columns or list(data[0])
             name = next((name for name in NAMES if name in names), None)
             if name is None:
                 raise ValueError(f"train_dataset has the columns {names}, and none is labels; give train_labels.")
             each = (data[number][name] for number in range(len(data)))
-            found = data.with_format(None)[name] if columns else each  # as stored: no picture of a table is read
-        return [int(label) for label in found]
+            labels = data.with_format(None)[name] if columns else each  # as stored: no image of a table is read
+        return [int(label) for label in labels]
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """Return the Trainer's optimizer, in which what the loss learns has its own rate."""
         ready = self.optimizer is not None
         optimizer = super().create_optimizer(model)
-        own = [] if ready else own_groups(self.model.loss)  # pyright: ignore
+        own = [] if ready else parameter_groups(self.model.loss)  # pyright: ignore
         for group in optimizer.param_groups:
             group["params"] = all_but(own, group["params"])
         for group in own:

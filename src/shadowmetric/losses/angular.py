@@ -22,9 +22,9 @@ from shadowmetric.checks import check_slots, check_triplets
 from shadowmetric.losses.distances import similarity
 from shadowmetric.losses.row_loss import RowSettings, log_sum_exp_without
 from shadowmetric.losses.sums import SummedLoss, Sums, mean_of, mean_of_real
-from shadowmetric.mining.given import NAMING, Given
+from shadowmetric.mining.checked_batch import NAMING, CheckedBatch
 from shadowmetric.mining.pairs import LabelPairs
-from shadowmetric.ops.memory import NOTHING, Bytes, Cost, each, streamed, width_of
+from shadowmetric.ops.memory import NOTHING, Bytes, Cost, each, streaming_phases, width_of
 from shadowmetric.ops.pair_measures import pair_measures
 from shadowmetric.ops.row_stream import Stream, TermList, row_stream
 from shadowmetric.ops.rows import working_dtype
@@ -74,30 +74,30 @@ class AngularLoss(SummedLoss):
     def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
         """Return the bytes of streaming two rows for each positive pair; with references also of a copy of all rows."""
         width = width_of(dtype)
-        copy = Bytes(number=width.given, reference_number=width.given) if references else NOTHING
+        copy = Bytes(number=width.batch, reference_number=width.batch) if references else NOTHING
         unit, count = ("row", self.slots) if self.slots else ("positive", 1)
         pairs = copy + Bytes(row=80.0, reference=64.0) + each(unit, count * (48.0 + 13 * width.working))
-        phases = streamed(
+        phases = streaming_phases(
             self.scratch_bytes, dtype, TEMPORARIES, normalize=self.normalize, pairs=True, references=references
         )
         kept = copy + Bytes(row=2.0 * width.working, reference=2.0 * width.working)
         kept = kept + each(unit, count * (40.0 + 7 * width.working))
-        found = tuple(pairs + part for part in phases)
-        return Cost(kept, (*found, NAMING)) if references else Cost(kept, found).own()
+        peaks = tuple(pairs + part for part in phases)
+        return Cost(kept, (*peaks, NAMING)) if references else Cost(kept, peaks).own()
 
-    def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
+    def sums_of_batch(self, batch: CheckedBatch, triplets: Sequence[Tensor] | None) -> Sums:
         """Return the sums of a mean over all positive pairs, or over given triplets."""
         if triplets is None:
-            return self._pair_sums(given, LabelPairs(given))
+            return self._pair_sums(batch, LabelPairs(batch))
         anchor, positive, negative = check_triplets(
-            triplets, len(given.embeddings), len(given.others), given.embeddings.device, debug=self.debug
+            triplets, len(batch.embeddings), len(batch.others), batch.embeddings.device, debug=self.debug
         )
-        to_positive = self._similarity(given, anchor, positive)
-        to_negative = self._similarity(given, anchor, negative)
-        across = self._similarity(Given(given.others, given.labels), positive, negative)
+        to_positive = self._similarity(batch, anchor, positive)
+        to_negative = self._similarity(batch, anchor, negative)
+        across = self._similarity(CheckedBatch(batch.others, batch.labels), positive, negative)
         return mean_of(softplus(self._bound(to_negative + across, to_positive)))
 
-    def said_settings(self) -> str:
+    def describe_settings(self) -> str:
         """Return the settings as text."""
         slots = "" if self.slots is None else f", slots={self.slots}"
         return f"degrees={self.degrees:g}, normalize={self.normalize}{slots}"
@@ -112,16 +112,16 @@ class AngularLoss(SummedLoss):
         square = math.tan(math.radians(self.degrees)) ** 2
         return 4 * square, 2 * (1 + square)
 
-    def _similarity(self, given: Given, row: Tensor, other: Tensor) -> Tensor:
-        grids = given.grids(normalize=self.normalize)
-        return pair_measures(given.embeddings, given.references, row, other, similarity, grids)
+    def _similarity(self, batch: CheckedBatch, row: Tensor, other: Tensor) -> Tensor:
+        grids = batch.grids(normalize=self.normalize)
+        return pair_measures(batch.embeddings, batch.references, row, other, similarity, grids)
 
-    def _pair_sums(self, given: Given, pairs: LabelPairs) -> Sums:
+    def _pair_sums(self, batch: CheckedBatch, pairs: LabelPairs) -> Sums:
         """Return the sums of a mean over positive pairs. Rows a and p of a pair are streamed one after the other."""
         anchor, positive, real = pairs.positives().all(self.slots, debug=self.debug)
-        own = given.references is None
-        rows = given.embeddings if own else torch.cat([given.embeddings, given.others])
-        order = torch.stack([anchor, positive if own else positive + len(given.embeddings)], 1).flatten()
+        own = batch.references is None
+        rows = batch.embeddings if own else torch.cat([batch.embeddings, batch.others])
+        order = torch.stack([anchor, positive if own else positive + len(batch.embeddings)], 1).flatten()
         class_of = pairs.labels[anchor]
 
         def terms(start: int, stop: int) -> TermList:
@@ -137,8 +137,8 @@ class AngularLoss(SummedLoss):
             temporaries=TEMPORARIES,
             scratch_bytes=self.scratch_bytes,
         )
-        grids = given.grids(normalize=self.normalize) if own else None
-        values = row_stream(rows, given.references, terms, stream, grids).view(-1)
+        grids = batch.grids(normalize=self.normalize) if own else None
+        values = row_stream(rows, batch.references, terms, stream, grids).view(-1)
         return mean_of_real(values.to(working_dtype(rows.dtype)), real)
 
     def _row_values(self, dots: Tensor, excluded: Tensor, positive: Tensor) -> Tensor:

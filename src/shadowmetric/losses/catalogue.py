@@ -31,7 +31,7 @@ from shadowmetric.losses.slopes import Slopes, gap_and_slope, relu_and_slope
 from shadowmetric.losses.soft_margin_triplet import SoftMarginTripletLoss
 from shadowmetric.losses.soft_triple import SoftTripleLoss
 from shadowmetric.losses.triplet import TripletLoss
-from shadowmetric.mining.miner import GivenMiner
+from shadowmetric.mining.miner import TripletMiner
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Miner
 
@@ -53,7 +53,7 @@ class LossChoice(NamedTuple):
 class TripletControl(TripletLoss):
     """Triplet loss at a margin, with the triplets of Shadow at half of it."""
 
-    def make_miner(self, name: MinerName) -> GivenMiner:
+    def make_miner(self, name: MinerName) -> TripletMiner:
         """Return the miner of Shadow."""
         check_choice(name, tuple(MINERS), "miner")
         return MINERS[name](self.margin / 2, "gap", self.normalize, self.scratch_bytes)

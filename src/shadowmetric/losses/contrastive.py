@@ -16,9 +16,9 @@ from torch import Tensor
 
 from shadowmetric.checks import check_margin
 from shadowmetric.losses.distances import root
-from shadowmetric.losses.reductions import Reduction, Totals, check_reduction, reduced
+from shadowmetric.losses.reductions import Reduction, Totals, check_reduction, reduce_totals
 from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, RowSettings
-from shadowmetric.losses.sums import Sums, joined
+from shadowmetric.losses.sums import Sums, join_sums
 from shadowmetric.mining.pairs import Masks
 from shadowmetric.types import Embeddings, References, Scalar
 
@@ -69,8 +69,8 @@ class ContrastiveLoss(RowLoss):
 
         totals = batch.rows(reducer, outputs=4, temporaries=self.temporaries, squared=True).sum(0)
         pull, pulled, push, pushed = totals
-        return joined(
-            *(reduced(Totals(*part), self.reduction) for part in ((pull, pulled, pulled), (push, pushed, pushed)))
+        return join_sums(
+            *(reduce_totals(Totals(*part), self.reduction) for part in ((pull, pulled, pulled), (push, pushed, pushed)))
         )
 
     def _row_totals(self, masks: Masks, squared: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor
 from shadowmetric.losses.distances import squared_distance
 from shadowmetric.losses.reductions import Totals
 from shadowmetric.mining import AllMiner, SemiHardMiner
-from shadowmetric.mining.given import Given
+from shadowmetric.mining.checked_batch import CheckedBatch
 from shadowmetric.mining.pairs import LabelPairs
 from shadowmetric.mining.slots import SLOTS_AT_ONCE
 from shadowmetric.ops.free_gaps import gap_block
@@ -36,7 +36,7 @@ def is_exhaustive(miner: Miner) -> bool:
 
 
 def all_triplet_totals(
-    given: Given,
+    batch: CheckedBatch,
     miner: AllMiner | SemiHardMiner,
     measure: Measure,
     hinge: Hinge,
@@ -47,17 +47,17 @@ def all_triplet_totals(
     scratch_bytes: int = SCRATCH_BYTES,
 ) -> Totals:
     """Return the totals over every triplet the miner would list. slots: the most positives of a row, if known."""
-    pairs = LabelPairs(given)
+    pairs = LabelPairs(batch)
     positives = pairs.positives()
     slots = positives.slots(slots, debug=debug)
-    at_once = 1 if given.labels.device.type == "cpu" else min(slots, SLOTS_AT_ONCE)  # fewer, larger calls
-    rows, others = given.embeddings, given.references  # not given: a graph must not keep the rows on the grid
+    at_once = 1 if batch.labels.device.type == "cpu" else min(slots, SLOTS_AT_ONCE)  # fewer, larger calls
+    rows, others = batch.embeddings, batch.references  # not given: a graph must not keep the rows on the grid
 
     def terms(start: int, stop: int) -> Sequence:
         negative = ~pairs.not_negative(start, stop)
         mined_at = None  # what the miner compares, and |a|^2, where the loss compares other rows
         if isinstance(miner, SemiHardMiner) and miner.comparison.unit_rows != normalize:
-            left, right = Given(rows, pairs.labels, others).grids(normalize=miner.comparison.unit_rows)
+            left, right = CheckedBatch(rows, pairs.labels, others).grids(normalize=miner.comparison.unit_rows)
             make_block = gap_block if miner.comparison.of_gaps else ExactSide.squared_distances
             compared = make_block(ExactSide(left), slice(start, stop), ExactSide(right))
             mined_at = compared, left.square[start:stop, None]
@@ -66,14 +66,14 @@ def all_triplet_totals(
             partner, real = positives.of(start, stop, min(slot + at_once, slots), after=slot)
 
             def term(dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
-                chosen = real[:, :, None] & negative[:, None]  # (rows, slots, references)
+                mask = real[:, :, None] & negative[:, None]  # (rows, slots, references)
                 if isinstance(miner, SemiHardMiner):
                     compared = _compared(miner, dots, square, other_square) if mined_at is None else mined_at
-                    chosen = chosen & _inside(miner, *compared, partner)
+                    mask = mask & _inside(miner, *compared, partner)
                 closer = measure(dots.gather(1, partner), square, other_square[partner])
                 farther = measure(dots, square, other_square)
-                value = torch.where(chosen, hinge(closer[:, :, None], farther[:, None]), 0.0)
-                return torch.stack([part.sum((1, 2)) for part in (value, chosen, value > 0)], 1)
+                value = torch.where(mask, hinge(closer[:, :, None], farther[:, None]), 0.0)
+                return torch.stack([part.sum((1, 2)) for part in (value, mask, value > 0)], 1)
 
             return term
 
@@ -82,7 +82,7 @@ def all_triplet_totals(
     temporaries = STREAMED * at_once
     stream = Stream(normalize, exact=True, outputs=3, temporaries=temporaries, scratch_bytes=scratch_bytes)
     totals = row_stream(rows, others, terms, stream).sum(0)
-    return Totals(*totals.to(working_dtype(rows.dtype, given.others.dtype)))
+    return Totals(*totals.to(working_dtype(rows.dtype, batch.others.dtype)))
 
 
 @torch.no_grad()

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shadowmetric.losses.sums import SummedLoss, Sums, joined, mean_of
-from shadowmetric.mining.given import Given
+from shadowmetric.losses.sums import SummedLoss, Sums, join_sums, mean_of
+from shadowmetric.mining.checked_batch import CheckedBatch
 from shadowmetric.ops.memory import Bytes, Cost, width_of
 from shadowmetric.ops.row_lengths import squared_lengths
 
@@ -34,16 +34,16 @@ class LengthPenalty(SummedLoss):
         """Return what chooses triplets, if the loss has such a thing."""
         return getattr(self.loss, "miner", None)
 
-    def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
+    def sums_of_batch(self, batch: CheckedBatch, triplets: Sequence[Tensor] | None) -> Sums:
         """Return the loss's sums, and that of the squared lengths."""
-        squared = squared_lengths(given.embeddings)
-        return joined(self.loss.sums_of_given(given, triplets), mean_of(self.weight * squared))
+        squared = squared_lengths(batch.embeddings)
+        return join_sums(self.loss.sums_of_batch(batch, triplets), mean_of(self.weight * squared))
 
     def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
         """Return the loss's own cost, and a number a row."""
         inner, more = self.loss.memory(dtype, references=references), Bytes(row=4 * width_of(dtype).working)
         return Cost(inner.kept + more, tuple(phase + more for phase in inner.phases))
 
-    def said_settings(self) -> str:
+    def describe_settings(self) -> str:
         """Return the weight as text."""
         return f"weight={self.weight:g}"

@@ -30,17 +30,17 @@ from shadowmetric.checks import (
     check_triplets,
 )
 from shadowmetric.losses.exhaustive import STREAMED, all_triplet_totals, is_exhaustive
-from shadowmetric.losses.reductions import Reduction, check_reduction, reduced, totals_of
+from shadowmetric.losses.reductions import Reduction, check_reduction, reduce_totals, totals_of
 from shadowmetric.losses.slopes import Slopes
 from shadowmetric.losses.small_batch import is_small, small_sums
 from shadowmetric.losses.sums import SummedLoss, Sums, sums_of
 from shadowmetric.mining import AllMiner, BatchHardMiner, HardMiner, SemiHardMiner
+from shadowmetric.mining.checked_batch import NAMING, CheckedBatch, Mined
 from shadowmetric.mining.comparison import Unit
-from shadowmetric.mining.given import NAMING, Given, Mined
-from shadowmetric.mining.miner import GivenMiner
+from shadowmetric.mining.miner import TripletMiner
 from shadowmetric.mining.slots import Slots, SlotTriplets, arrange_slots
 from shadowmetric.ops.grid_rows import pair_dots_of, pair_squared
-from shadowmetric.ops.memory import Bytes, Cost, each, gathered, streamed, width_of
+from shadowmetric.ops.memory import Bytes, Cost, each, gathering_phases, streaming_phases, width_of
 from shadowmetric.ops.pair_measures import Measure, pair_measures
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
@@ -48,7 +48,7 @@ from shadowmetric.ops.slot_pairs import SlotPairs, slot_totals
 from shadowmetric.types import Hinge, Miner, Scalar, Triplets, TripletValues
 
 MinerName = Literal["hard", "semi_hard", "batch_hard", "all"]
-MINERS: dict[MinerName, Callable[[float, Unit, bool, int], GivenMiner]] = {
+MINERS: dict[MinerName, Callable[[float, Unit, bool, int], TripletMiner]] = {
     "hard": lambda margin, unit, unit_rows, scratch: HardMiner(unit=unit, normalize=unit_rows, scratch_bytes=scratch),
     "semi_hard": lambda margin, unit, unit_rows, scratch: SemiHardMiner(
         margin, unit=unit, normalize=unit_rows, scratch_bytes=scratch
@@ -80,31 +80,31 @@ class MinedSettings(TypedDict, total=False):
 
 
 def triplet_values(
-    given: Given, mined: Mined, measure: Measure, hinge: Hinge, *, normalize: bool = True
+    batch: CheckedBatch, mined: Mined, measure: Measure, hinge: Hinge, *, normalize: bool = True
 ) -> TripletValues:
     """Return hinge(measure(a, p), measure(a, n)) for each triplet; distances in `mined` are squared, of unit rows."""
     anchor, positive, negative = mined.triplets
     squared = torch.cat(mined.squared) if mined.squared is not None and normalize else None
     values = pair_measures(
-        given.embeddings,
-        given.references,
+        batch.embeddings,
+        batch.references,
         torch.cat([anchor, anchor]),
         torch.cat([positive, negative]),
         measure,
-        given.grids(normalize=normalize),
+        batch.grids(normalize=normalize),
         squared=squared,
     )
     return hinge(*values.chunk(2))
 
 
-def slot_pairs_of(given: Given, mined: SlotTriplets, *, normalize: bool, known: bool) -> SlotPairs:
+def slot_pairs_of(batch: CheckedBatch, mined: SlotTriplets, *, normalize: bool, known: bool) -> SlotPairs:
     """Return the pairs of the triplets in all places, positives before negatives; zeros where there is no triplet.
 
     known: the squared distances of `mined` are those that the loss compares.
     """
     real = mined.real
     other = torch.cat([mined.positive, mined.negative], 1)
-    left, right = given.grids(normalize=normalize)
+    left, right = batch.grids(normalize=normalize)
     if normalize:
         if known:
             both = torch.cat([torch.where(real, mined.closer, 0.0), torch.where(real, mined.farther, 0.0)], 1)
@@ -137,10 +137,10 @@ def loss_of_triplets(
     """Return the reduced values of given triplets; zero, with a graph, if there are none."""
     check_rows(embeddings)
     check_reduction(reduction)
-    given = Given(embeddings, torch.empty(0), references)
-    checked = check_triplets(triplets, len(embeddings), len(given.others), embeddings.device)
-    values = triplet_values(given, Mined(checked), measure, hinge, normalize=normalize)
-    return reduced(totals_of(values), reduction).value()
+    batch = CheckedBatch(embeddings, torch.empty(0), references)
+    checked = check_triplets(triplets, len(embeddings), len(batch.others), embeddings.device)
+    values = triplet_values(batch, Mined(checked), measure, hinge, normalize=normalize)
+    return reduce_totals(totals_of(values), reduction).value()
 
 
 class MinedLoss(SummedLoss):
@@ -192,7 +192,7 @@ class MinedLoss(SummedLoss):
         """Return the width of the semi-hard window of a miner by name, in the loss's unit."""
         return self.margin
 
-    def make_miner(self, name: MinerName) -> GivenMiner:
+    def make_miner(self, name: MinerName) -> TripletMiner:
         """Return the miner of a name: it compares what this loss compares, and has its margin in its unit."""
         check_choice(name, get_args(MinerName), "miner")
         return MINERS[name](self.window, self.unit, self.normalize, self.scratch_bytes)
@@ -211,17 +211,17 @@ class MinedLoss(SummedLoss):
         if is_exhaustive(self.miner):
             rows = Bytes(row=80.0 + 8 * width.working, reference=64.0)
             kept = Bytes(row=40.0 + width.working, reference=16.0 + (8 + width.working if references else 0))
-            parts = streamed(
+            parts = streaming_phases(
                 self.scratch_bytes, dtype, STREAMED, normalize=self.normalize, exact=True, references=references
             )
             phases = [rows + part for part in parts]
-        elif isinstance(self.miner, GivenMiner):
+        elif isinstance(self.miner, TripletMiner):
             unit = self.miner.triplet_for_each
             triplet = 32.0 + (self.numbers_kept + (0 if self.normalize else 2)) * width.working
             kept = Bytes(row=8.0, reference=8.0 if references else 0.0) + each(unit, triplet)
             pairs = each(unit, triplet + MEASURED)
             mining = self.miner.memory(dtype, references=references).phases
-            parts = gathered(dtype, normalize=self.normalize, references=references)
+            parts = gathering_phases(dtype, normalize=self.normalize, references=references)
             phases = [*mining, *(pairs + part for part in parts)]
         else:
             raise ValueError(
@@ -229,11 +229,11 @@ class MinedLoss(SummedLoss):
             )
         return Cost(kept, (*phases, NAMING)) if references else Cost(kept, tuple(phases)).own()
 
-    def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
+    def sums_of_batch(self, batch: CheckedBatch, triplets: Sequence[Tensor] | None) -> Sums:
         """Return the sums over the triplets of its own mining, or over given ones."""
         if triplets is None and is_exhaustive(self.miner):
             totals = all_triplet_totals(
-                given,
+                batch,
                 self.miner,  # pyright: ignore[reportArgumentType]
                 self.measure,
                 self.hinge,
@@ -242,52 +242,52 @@ class MinedLoss(SummedLoss):
                 debug=self.debug,
                 scratch_bytes=self.scratch_bytes,
             )
-            return reduced(totals, self.reduction)
-        if triplets is None and isinstance(self.miner, GivenMiner):
-            slots = arrange_slots(given, self.slots, self.scratch_bytes, fused=self.fused, debug=self.debug)
+            return reduce_totals(totals, self.reduction)
+        if triplets is None and isinstance(self.miner, TripletMiner):
+            slots = arrange_slots(batch, self.slots, self.scratch_bytes, fused=self.fused, debug=self.debug)
             if slots is not None:
-                return self._sums_in_slots(given, self.miner, slots)
-        chosen, squared = mine(self.miner, given) if triplets is None else (triplets, None)
-        embeddings, device = given.embeddings, given.embeddings.device
-        chosen = check_triplets(chosen, len(embeddings), len(given.others), device, debug=self.debug)
-        values = triplet_values(given, Mined(chosen, squared), self.measure, self.hinge, normalize=self.normalize)
-        return reduced(totals_of(values), self.reduction)
+                return self._sums_in_slots(batch, self.miner, slots)
+        chosen, squared = mine(self.miner, batch) if triplets is None else (triplets, None)
+        embeddings, device = batch.embeddings, batch.embeddings.device
+        chosen = check_triplets(chosen, len(embeddings), len(batch.others), device, debug=self.debug)
+        values = triplet_values(batch, Mined(chosen, squared), self.measure, self.hinge, normalize=self.normalize)
+        return reduce_totals(totals_of(values), self.reduction)
 
-    def _sums_in_slots(self, given: Given, miner: GivenMiner, slots: Slots) -> Sums:
+    def _sums_in_slots(self, batch: CheckedBatch, miner: TripletMiner, slots: Slots) -> Sums:
         """Return the sums over the triplets that are mined in slots."""
-        mined = miner.mine_in_slots(given, slots)
+        mined = miner.mine_in_slots(batch, slots)
         known = self.normalize and miner.comparison.unit_rows
-        if known and self.slopes is not None and is_small(given):
-            return small_sums(given, mined, self.slopes, self.margin, self.reduction)
+        if known and self.slopes is not None and is_small(batch):
+            return small_sums(batch, mined, self.slopes, self.margin, self.reduction)
         mined = mined.to_tensors()
         real, mean_nonzero = mined.real, self.reduction == "mean_nonzero"
-        dtype = working_dtype(given.embeddings.dtype, given.others.dtype)
+        dtype = working_dtype(batch.embeddings.dtype, batch.others.dtype)
 
         def reduce(dots: Tensor, square: Tensor, other_square: Tensor) -> tuple[Tensor, Tensor]:
             closer, farther = self.measure(dots, square, other_square).to(dtype).chunk(2, 1)
             values = torch.where(real, self.hinge(closer, farther), 0.0)
             return values.sum(), (values > 0 if mean_nonzero else real).sum()
 
-        pairs = slot_pairs_of(given, mined, normalize=self.normalize, known=known)
-        total, count = slot_totals(given.embeddings, given.references, pairs._replace(fused=self.fused), reduce)
+        pairs = slot_pairs_of(batch, mined, normalize=self.normalize, known=known)
+        total, count = slot_totals(batch.embeddings, batch.references, pairs._replace(fused=self.fused), reduce)
         return sums_of((total, 0 if self.reduction == "sum" else count))
 
-    def said_settings(self) -> str:
+    def describe_settings(self) -> str:
         """Return the settings as text, the margin with its unit."""
         shape = f"normalize={self.normalize}, reduction={self.reduction!r}"
         return f"margin={self.margin:g} ({UNIT_NAMES[self.unit]}), miner={self.miner}, {shape}"
 
 
-def mine(miner: Miner, given: Given) -> Mined:
+def mine(miner: Miner, batch: CheckedBatch) -> Mined:
     """Call a miner, ours or another library's; the latter may pair an anchor with itself, which is left out."""
-    if isinstance(miner, GivenMiner):
-        mined = miner.mine(given)
+    if isinstance(miner, TripletMiner):
+        mined = miner.mine(batch)
         return mined if miner.comparison.unit_rows else Mined(mined.triplets)
-    embeddings, references, anchors_at = given.embeddings, given.references, given.anchors_at
+    embeddings, references, anchors_at = batch.embeddings, batch.references, batch.anchors_at
     if references is None:
-        return Mined(Triplets(*miner(embeddings.detach(), given.labels)))
-    found = Triplets(*miner(embeddings.detach(), given.labels, references.detach(), given.reference_labels))
+        return Mined(Triplets(*miner(embeddings.detach(), batch.labels)))
+    triplets = Triplets(*miner(embeddings.detach(), batch.labels, references.detach(), batch.reference_labels))
     if not isinstance(anchors_at, int):
-        return Mined(found)
-    other = found.positive != found.anchor + anchors_at
-    return Mined(Triplets(*(numbers[other] for numbers in found)))
+        return Mined(triplets)
+    other = triplets.positive != triplets.anchor + anchors_at
+    return Mined(Triplets(*(numbers[other] for numbers in triplets)))

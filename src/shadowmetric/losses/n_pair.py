@@ -17,7 +17,7 @@ from torch import Tensor
 
 from shadowmetric.checks import check_margin, check_number
 from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, RowSettings, log_sum_exp_without
-from shadowmetric.losses.sums import Sums, joined, mean_of, sums_of
+from shadowmetric.losses.sums import Sums, join_sums, mean_of, sums_of
 from shadowmetric.ops.row_lengths import squared_lengths
 from shadowmetric.types import Embeddings, References, Scalar
 
@@ -66,7 +66,7 @@ class NPairLoss(RowLoss):
         values = sums_of((total, count))
         if not self.l2_weight:
             return values
-        return joined(values, mean_of(self.l2_weight * squared_lengths(batch.given.embeddings).to(batch.dtype)))
+        return join_sums(values, mean_of(self.l2_weight * squared_lengths(batch.given.embeddings).to(batch.dtype)))
 
     def _row_totals(self, similarity: Tensor, excluded: Tensor, positive: Tensor, real: Tensor) -> Tensor:
         """Return of each row the sum over its positive pairs, and their number."""

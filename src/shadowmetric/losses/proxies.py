@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from shadowmetric.checks import ELSEWHERE, check_scratch, reads_values
 from shadowmetric.losses.row_loss import settings_of
 from shadowmetric.losses.sums import SummedLoss, Sums, mean_of
-from shadowmetric.mining.given import Given
+from shadowmetric.mining.checked_batch import CheckedBatch
 from shadowmetric.ops.exact_blocks import Sides
 from shadowmetric.ops.grid_rows import GridRows
-from shadowmetric.ops.memory import Bytes, Cost, slopes_of_small, streamed, width_of
+from shadowmetric.ops.memory import Bytes, Cost, slopes_of_small, streaming_phases, width_of
 from shadowmetric.ops.row_stream import Stream, TermList, row_stream
 from shadowmetric.types import Embeddings, Scalar
 
@@ -58,7 +58,7 @@ class ProxyLoss(SummedLoss):
             center=self.center_kept(width.working),
         ) + slopes_of_small(dtype)
         rows = kept + Bytes(center=8.0 + 2.0 * self.center_kept(width.working))
-        phases = streamed(self.scratch_bytes, dtype, TEMPORARIES, columns="center", references=references)
+        phases = streaming_phases(self.scratch_bytes, dtype, TEMPORARIES, columns="center", references=references)
         return Cost(kept, tuple(rows + part for part in phases))
 
     def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:
@@ -73,11 +73,11 @@ class ProxyLoss(SummedLoss):
         """Return the centers with their own learning rate, for an optimizer."""
         return [{"params": [self.centers], "lr": self.center_learning_rate}]
 
-    def said_settings(self) -> str:
+    def describe_settings(self) -> str:
         """Return the settings as text, the margin with its unit."""
         return settings_of(self, self.unit)
 
-    def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
+    def sums_of_batch(self, batch: CheckedBatch, triplets: Sequence[Tensor] | None) -> Sums:
         """Return the sums of a mean over rows and of what the centers cost.
 
         References count as further rows, but not where the batch is some of them: each row then counts once.
@@ -85,9 +85,9 @@ class ProxyLoss(SummedLoss):
         """
         if triplets is not None:
             raise ValueError(f"{type(self).__name__} compares rows with its centers; it takes no triplets.")
-        values, grid = self._values(given.embeddings, given.labels, "embeddings")
-        if given.reference_labels is not None and given.anchors_at in (None, ELSEWHERE):
-            others, _ = self._values(given.others, given.reference_labels, "references")
+        values, grid = self._values(batch.embeddings, batch.labels, "embeddings")
+        if batch.reference_labels is not None and batch.anchors_at in (None, ELSEWHERE):
+            others, _ = self._values(batch.others, batch.reference_labels, "references")
             values = torch.cat([values, others])
         regularizer, rows = self.regularizer(grid), len(values)
         if regularizer is None:

@@ -30,7 +30,7 @@ def totals_of(values: TripletValues) -> Totals:
     return Totals(values.sum(), values.new_full((), len(values)), (values > 0).sum())
 
 
-def reduced(totals: Totals, reduction: Reduction) -> Sums:
+def reduce_totals(totals: Totals, reduction: Reduction) -> Sums:
     """Return the sums of the mean, sum or mean of what is above zero."""
     if reduction == "sum":
         return sums_of((totals.total, 0))

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from shadowmetric.checks import check_scratch, check_slots, check_triplets
 from shadowmetric.losses.sums import SummedLoss, Sums
-from shadowmetric.mining.given import NAMING, Given
+from shadowmetric.mining.checked_batch import NAMING, CheckedBatch
 from shadowmetric.mining.pairs import LabelPairs, NamedPairs, Pairs
-from shadowmetric.ops.memory import Bytes, Cost, slopes_of_small, streamed, width_of
+from shadowmetric.ops.memory import Bytes, Cost, slopes_of_small, streaming_phases, width_of
 from shadowmetric.ops.pair_measures import Measure, pair_measures
 from shadowmetric.ops.row_stream import Stream, TermList, row_stream
 from shadowmetric.ops.rows import working_dtype
@@ -43,10 +43,10 @@ class RowSettings(TypedDict, total=False):
 class Batch:
     """Checked rows and their pairs."""
 
-    def __init__(self, given: Given, pairs: Pairs, *, normalize: bool, scratch_bytes: int = SCRATCH_BYTES):
-        self.given, self.pairs = given, pairs
+    def __init__(self, checked: CheckedBatch, pairs: Pairs, *, normalize: bool, scratch_bytes: int = SCRATCH_BYTES):
+        self.checked, self.pairs = checked, pairs
         self.normalize, self.scratch_bytes = normalize, scratch_bytes
-        self.dtype = working_dtype(given.embeddings.dtype, given.others.dtype)
+        self.dtype = working_dtype(checked.embeddings.dtype, checked.others.dtype)
 
     def rows(self, reducer: Reducer, *, temporaries: float, outputs: int = 1, squared: bool = False) -> Tensor:
         """Return (batch, outputs): the reducer's numbers for each row, from similarities or squared distances."""
@@ -63,24 +63,24 @@ class Batch:
             temporaries=temporaries,
             scratch_bytes=self.scratch_bytes,
         )
-        given = self.given
-        grids = given.grids(normalize=self.normalize)
-        return row_stream(given.embeddings, given.references, terms, stream, grids).to(self.dtype)
+        checked = self.checked
+        grids = checked.grids(normalize=self.normalize)
+        return row_stream(checked.embeddings, checked.references, terms, stream, grids).to(self.dtype)
 
     def of_references(self) -> "Batch":
         """Return the batch of the references, compared with themselves."""
-        references = self.given.references
+        references = self.checked.references
         if references is None or not isinstance(self.pairs, LabelPairs):
             raise ValueError(
                 "triplets and references together do not say which references are negatives of one another."
             )
-        given = Given(references, self.pairs.reference_labels)
-        return Batch(given, LabelPairs(given), normalize=self.normalize, scratch_bytes=self.scratch_bytes)
+        checked = CheckedBatch(references, self.pairs.reference_labels)
+        return Batch(checked, LabelPairs(checked), normalize=self.normalize, scratch_bytes=self.scratch_bytes)
 
     def measure(self, anchor: Tensor, positive: Tensor, measure: Measure) -> Tensor:
         """Return the measure of each pair of a list."""
-        grids = self.given.grids(normalize=self.normalize)
-        return pair_measures(self.given.embeddings, self.given.references, anchor, positive, measure, grids)
+        grids = self.checked.grids(normalize=self.normalize)
+        return pair_measures(self.checked.embeddings, self.checked.references, anchor, positive, measure, grids)
 
 
 class RowLoss(SummedLoss):
@@ -116,7 +116,7 @@ class RowLoss(SummedLoss):
             reference=named + listed,
             positive=0.0 if self.slots else peak,
         )
-        phases = streamed(
+        phases = streaming_phases(
             self.scratch_bytes, dtype, self.temporaries, normalize=self.normalize, pairs=pairs, references=references
         )
         length, places = 8.0 if pairs else 0.0, 1.0 if pairs or self.places_kept else 0.0
@@ -128,28 +128,30 @@ class RowLoss(SummedLoss):
         if self.slopes_kept:
             small = slopes_of_small(dtype, normalize=self.normalize)
             rows, listed = rows + small, listed + small
-        found = tuple(listed + part for part in phases)
-        return Cost(rows, (*found, NAMING)) if references else Cost(rows, found).own()
+        peaks = tuple(listed + part for part in phases)
+        return Cost(rows, (*peaks, NAMING)) if references else Cost(rows, peaks).own()
 
     def batch_sums(self, batch: Batch) -> Sums:
         """Return the sums over the anchors of a batch."""
         raise NotImplementedError
 
-    def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
+    def sums_of_batch(self, checked: CheckedBatch, triplets: Sequence[Tensor] | None) -> Sums:
         """Return the sums over all pairs, or over the distinct pairs of given triplets."""
-        embeddings, others = given.embeddings, len(given.others)
+        embeddings, others = checked.embeddings, len(checked.others)
         if triplets is None:
-            return self.sums_of_pairs(given, LabelPairs(given))
+            return self.sums_of_pairs(checked, LabelPairs(checked))
         anchor, positive, negative = check_triplets(
             triplets, len(embeddings), others, embeddings.device, debug=self.debug
         )
-        return self.sums_of_pairs(given, NamedPairs((anchor, positive), (anchor, negative), (len(embeddings), others)))
+        return self.sums_of_pairs(
+            checked, NamedPairs((anchor, positive), (anchor, negative), (len(embeddings), others))
+        )
 
-    def sums_of_pairs(self, given: Given, pairs: Pairs) -> Sums:
+    def sums_of_pairs(self, checked: CheckedBatch, pairs: Pairs) -> Sums:
         """Return the sums over some pairs of a checked batch."""
-        return self.batch_sums(Batch(given, pairs, normalize=self.normalize, scratch_bytes=self.scratch_bytes))
+        return self.batch_sums(Batch(checked, pairs, normalize=self.normalize, scratch_bytes=self.scratch_bytes))
 
-    def said_settings(self) -> str:
+    def describe_settings(self) -> str:
         """Return the settings as text, the margin with its unit."""
         return settings_of(self, self.unit)
 

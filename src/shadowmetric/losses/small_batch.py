@@ -15,7 +15,7 @@ from torch import Tensor
 
 from shadowmetric.losses.slopes import Slopes
 from shadowmetric.losses.sums import Sums
-from shadowmetric.mining.given import Given
+from shadowmetric.mining.checked_batch import CheckedBatch
 from shadowmetric.mining.slots import SlotTriplets
 from shadowmetric.ops.arrays import Array, is_on_host
 from shadowmetric.ops.once import refuse_second_derivative
@@ -25,15 +25,15 @@ from shadowmetric.ops.rows import working_dtype
 SMALL = 2**16  # places of the matrix; more are worth torch's threads
 
 
-def is_small(given: Given) -> bool:
+def is_small(batch: CheckedBatch) -> bool:
     """Return whether a batch is small enough to be summed up in numpy, and on a CPU."""
-    return is_on_host(given.labels) and given.labels.shape[0] * given.others.shape[0] <= SMALL
+    return is_on_host(batch.labels) and batch.labels.shape[0] * batch.others.shape[0] <= SMALL
 
 
-def small_sums(given: Given, mined: SlotTriplets, slopes: Slopes, margin: float, reduction: str) -> Sums:
+def small_sums(batch: CheckedBatch, mined: SlotTriplets, slopes: Slopes, margin: float, reduction: str) -> Sums:
     """Return the sums over the triplets of a small batch, mined in numpy on unit rows."""
-    embeddings, references = given.embeddings, given.references
-    dtype = working_dtype(embeddings.dtype, given.others.dtype)
+    embeddings, references = batch.embeddings, batch.references
+    dtype = working_dtype(embeddings.dtype, batch.others.dtype)
     mined = mined.to_arrays()
     real = mined.real
     closer, closer_slope = slopes.measure(numpy.where(real, mined.closer, 0.0))
@@ -51,7 +51,7 @@ def small_sums(given: Given, mined: SlotTriplets, slopes: Slopes, margin: float,
     slope = slope * real
     weight = numpy.concatenate([slope * closer_slope, -slope * farther_slope], 1)  # (rows, places)
     other = numpy.concatenate([mined.positive, numpy.broadcast_to(mined.negative, closer.shape)], 1)
-    left, right = given.grids(normalize=True)
+    left, right = batch.grids(normalize=True)
     totals: Any = _SmallTotal.apply(
         embeddings, references, torch.from_numpy(other), torch.from_numpy(weight), left.length, right.length, total
     )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.mining.given import Given, check_given
+from shadowmetric.mining.checked_batch import CheckedBatch, as_checked_batch
 from shadowmetric.ops.memory import Cost
 from shadowmetric.types import Place, Scalar
 
@@ -43,7 +43,7 @@ def sums_of(*quotients: tuple[Tensor, Tensor | int]) -> Sums:
     return Sums(total, torch.stack(counts))
 
 
-def joined(first: Sums, second: Sums) -> Sums:
+def join_sums(first: Sums, second: Sums) -> Sums:
     """Return the sums of a loss that is the sum of two."""
     return Sums(torch.cat([first.totals, second.totals]), torch.cat([first.counts, second.counts]))
 
@@ -61,21 +61,21 @@ def mean_of(values: Tensor) -> Sums:
 
 
 class SummedLoss(nn.Module):
-    """A loss of a batch. Subclasses give `sums_of_given`."""
+    """A loss of a batch. Subclasses give `sums_of_batch`."""
 
     debug: bool
 
-    def sums_of_given(self, given: Given, triplets: Sequence[Tensor] | None) -> Sums:
+    def sums_of_batch(self, batch: CheckedBatch, triplets: Sequence[Tensor] | None) -> Sums:
         """Return the sums over the anchors of a checked batch."""
         raise NotImplementedError
 
-    def said_settings(self) -> str:
+    def describe_settings(self) -> str:
         """Return the settings as text, the margin with its unit."""
         raise NotImplementedError
 
     def extra_repr(self) -> str:
         """Say the settings, and the bytes that are kept for backward; the letters are those of `ops/memory`."""
-        settings = self.said_settings()
+        settings = self.describe_settings()
         try:
             return f"{settings}, kept={self.memory().kept} bytes"
         except ValueError:  # a miner of another library, which does not say what its triplets take
@@ -99,8 +99,8 @@ class SummedLoss(nn.Module):
         anchors_at: Place | None = None,
     ) -> Sums:
         """Return the loss as sums over anchors, so that parts of a batch can be added up."""
-        given = check_given(embeddings, labels, references, reference_labels, anchors_at, debug=self.debug)
-        return self.sums_of_given(given, triplets)
+        batch = as_checked_batch(embeddings, labels, references, reference_labels, anchors_at, debug=self.debug)
+        return self.sums_of_batch(batch, triplets)
 
     def forward(
         self,

@@ -9,9 +9,9 @@ from dataclasses import KW_ONLY, dataclass, field
 import torch
 from torch import Tensor
 
-from shadowmetric.mining.given import NAMING, Given, Mined
-from shadowmetric.mining.miner import GivenMiner
-from shadowmetric.mining.ordered import joined, no_triplets
+from shadowmetric.mining.checked_batch import NAMING, CheckedBatch, Mined
+from shadowmetric.mining.miner import TripletMiner
+from shadowmetric.mining.ordered import join_triplets, no_triplets
 from shadowmetric.ops.memory import Bytes, Cost
 from shadowmetric.types import Triplets
 
@@ -19,7 +19,7 @@ MOST_TRIPLETS = 2**30  # 24 GiB of row numbers
 
 
 @dataclass(frozen=True)
-class AllMiner(GivenMiner):
+class AllMiner(TripletMiner):
     """Choose every triplet of a batch."""
 
     _: KW_ONLY
@@ -36,10 +36,10 @@ class AllMiner(GivenMiner):
         return Cost(Bytes(triplet=24.0), (peak, NAMING) if references else (peak.own(),))
 
     @torch.no_grad()
-    def mine(self, given: Given) -> Mined:
+    def mine(self, batch: CheckedBatch) -> Mined:
         """Return the triplets of a checked batch."""
-        labels, names = given.labels, given.names()
-        others = labels if given.reference_labels is None else given.reference_labels
+        labels, names = batch.labels, batch.names()
+        others = labels if batch.reference_labels is None else batch.reference_labels
         _check_count(labels, others, own=names is None)
         parts = [no_triplets(labels.device)]
         for anchor, label in enumerate(labels):
@@ -52,7 +52,7 @@ class AllMiner(GivenMiner):
             positive = same.nonzero()[:, 0]
             pairs = torch.cartesian_prod(positive, negative).view(-1, 2)
             parts.append(Triplets(torch.full_like(pairs[:, 0], anchor), pairs[:, 0], pairs[:, 1]))
-        return Mined(joined(parts))  # in order: anchors ascend, and so do the rows of a product of lists
+        return Mined(join_triplets(parts))  # in order: anchors ascend, and so do the rows of a product of lists
 
 
 def _check_count(labels: Tensor, others: Tensor, *, own: bool) -> None:

@@ -9,9 +9,9 @@ from dataclasses import KW_ONLY, dataclass, field
 import torch
 
 from shadowmetric.checks import check_scratch
+from shadowmetric.mining.checked_batch import CheckedBatch, Mined
 from shadowmetric.mining.comparison import Unit, check_unit
-from shadowmetric.mining.given import Given, Mined
-from shadowmetric.mining.miner import GivenMiner
+from shadowmetric.mining.miner import TripletMiner
 from shadowmetric.mining.nearest import Partners, Search, search_phases
 from shadowmetric.mining.ordered import in_order, no_triplets
 from shadowmetric.mining.slots import (
@@ -27,7 +27,7 @@ from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 
 
 @dataclass(frozen=True)
-class BatchHardMiner(GivenMiner):
+class BatchHardMiner(TripletMiner):
     """Choose for each anchor its farthest positive and its closest negative.
 
     unit: what is compared: "squared" distance, "distance", "gap" or "angle". Unit rows have one order in all four.
@@ -61,9 +61,9 @@ class BatchHardMiner(GivenMiner):
         return Cost(Bytes(row=24.0), phases)
 
     @torch.no_grad()
-    def mine_in_slots(self, given: Given, slots: Slots) -> SlotTriplets:
+    def mine_in_slots(self, batch: CheckedBatch, slots: Slots) -> SlotTriplets:
         """Return the farthest positive with the nearest negative: one place for each row."""
-        search = SlotSearch(given, slots, self.comparison, scratch_bytes=self.scratch_bytes)
+        search = SlotSearch(batch, slots, self.comparison, scratch_bytes=self.scratch_bytes)
 
         def choose(block: SlotBlock) -> SlotTriplets:
             farther, negative = search.nearest(block)
@@ -72,11 +72,11 @@ class BatchHardMiner(GivenMiner):
         return search.choose(choose)
 
     @torch.no_grad()
-    def mine_by_class(self, given: Given) -> Mined:
+    def mine_by_class(self, batch: CheckedBatch) -> Mined:
         """Return the triplets of a checked batch, arranged by class."""
-        search = Search(given, self.comparison, scratch_bytes=self.scratch_bytes)
+        search = Search(batch, self.comparison, scratch_bytes=self.scratch_bytes)
         if not search.possible:
-            return Mined(no_triplets(given.labels.device))
+            return Mined(no_triplets(batch.labels.device))
         far = search.farthest_partner()
         (near,) = search.nearest()
         return in_order([search.mined(Partners(far.rank, far.distance), near)])

@@ -11,9 +11,9 @@ from dataclasses import KW_ONLY, dataclass, field
 import torch
 
 from shadowmetric.checks import check_scratch
+from shadowmetric.mining.checked_batch import CheckedBatch, Mined
 from shadowmetric.mining.comparison import Unit, check_unit
-from shadowmetric.mining.given import Given, Mined
-from shadowmetric.mining.miner import GivenMiner
+from shadowmetric.mining.miner import TripletMiner
 from shadowmetric.mining.nearest import Search, search_phases
 from shadowmetric.mining.ordered import in_order, no_triplets
 from shadowmetric.mining.slots import SlotBlock, Slots, SlotSearch, SlotTriplets, keep_where
@@ -24,7 +24,7 @@ from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 
 
 @dataclass(frozen=True)
-class HardMiner(GivenMiner):
+class HardMiner(TripletMiner):
     """Choose for each anchor its closest negative, and pair it with every positive.
 
     unit: what is compared: "squared" distance, "distance", "gap" or "angle". Unit rows have one order in all four.
@@ -55,9 +55,9 @@ class HardMiner(GivenMiner):
         return Cost(Bytes(positive=24.0), phases)
 
     @torch.no_grad()
-    def mine_in_slots(self, given: Given, slots: Slots) -> SlotTriplets:
+    def mine_in_slots(self, batch: CheckedBatch, slots: Slots) -> SlotTriplets:
         """Return the nearest negative for each positive."""
-        search = SlotSearch(given, slots, self.comparison, scratch_bytes=self.scratch_bytes)
+        search = SlotSearch(batch, slots, self.comparison, scratch_bytes=self.scratch_bytes)
 
         def choose(block: SlotBlock) -> SlotTriplets:
             farther, negative = search.nearest(block)
@@ -67,10 +67,10 @@ class HardMiner(GivenMiner):
         return search.choose(choose)
 
     @torch.no_grad()
-    def mine_by_class(self, given: Given) -> Mined:
+    def mine_by_class(self, batch: CheckedBatch) -> Mined:
         """Return the triplets of a checked batch, arranged by class."""
-        search = Search(given, self.comparison, scratch_bytes=self.scratch_bytes)
+        search = Search(batch, self.comparison, scratch_bytes=self.scratch_bytes)
         if not search.possible:
-            return Mined(no_triplets(given.labels.device))
+            return Mined(no_triplets(batch.labels.device))
         (near,) = search.nearest()
         return in_order([search.mined(pair, near) for pair in search.partners()])

@@ -8,15 +8,15 @@ large batches on a CPU. `slots.arrange_slots` chooses.
 import torch
 from torch import Tensor
 
+from shadowmetric.mining.checked_batch import CheckedBatch, Mined, as_checked_batch
 from shadowmetric.mining.comparison import Comparison, Unit
-from shadowmetric.mining.given import Given, Mined, check_given
 from shadowmetric.mining.slots import Slots, SlotTriplets, arrange_slots, list_triplets
 from shadowmetric.ops.memory import Cost
 from shadowmetric.ops.precision import full_precision
 from shadowmetric.types import Place, Triplets
 
 
-class GivenMiner:
+class TripletMiner:
     """A miner. Subclasses say which triplets they choose, `mine_in_slots` and `mine_by_class` the same ones."""
 
     unit: Unit = "squared"
@@ -29,16 +29,16 @@ class GivenMiner:
         """Return what is compared."""
         return Comparison(self.unit, self.normalize)
 
-    def mine(self, given: Given) -> Mined:
+    def mine(self, batch: CheckedBatch) -> Mined:
         """Return the triplets of a checked batch."""
-        slots = arrange_slots(given, None, self.scratch_bytes) if self.fits_slots else None
-        return self.mine_by_class(given) if slots is None else list_triplets(self.mine_in_slots(given, slots))
+        slots = arrange_slots(batch, None, self.scratch_bytes) if self.fits_slots else None
+        return self.mine_by_class(batch) if slots is None else list_triplets(self.mine_in_slots(batch, slots))
 
-    def mine_in_slots(self, given: Given, slots: Slots) -> SlotTriplets:
+    def mine_in_slots(self, batch: CheckedBatch, slots: Slots) -> SlotTriplets:
         """Return the triplet of each place, without a read on the host."""
         raise NotImplementedError
 
-    def mine_by_class(self, given: Given) -> Mined:
+    def mine_by_class(self, batch: CheckedBatch) -> Mined:
         """Return the triplets of a checked batch, arranged by class."""
         raise NotImplementedError
 
@@ -67,6 +67,6 @@ class GivenMiner:
         anchors_at: Place | None = None,
     ) -> Triplets:
         """Return the triplets of a batch, or of a batch against references."""
-        given = check_given(embeddings, labels, references, reference_labels, anchors_at, debug=self.debug)
+        batch = as_checked_batch(embeddings, labels, references, reference_labels, anchors_at, debug=self.debug)
         with full_precision(embeddings.device):
-            return self.mine(given).triplets
+            return self.mine(batch).triplets

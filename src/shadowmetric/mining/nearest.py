@@ -14,15 +14,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from shadowmetric.mining.checked_batch import NAMING, CheckedBatch, Mined
 from shadowmetric.mining.classes import Classes, group_by_class, partner_columns, rows_with_partner
 from shadowmetric.mining.comparison import Comparison
-from shadowmetric.mining.given import NAMING, Given, Mined
 from shadowmetric.ops.arg_min import GROUP, Best, no_best, update_arg_min
 from shadowmetric.ops.free_gaps import GapSide, pair_gaps
 from shadowmetric.ops.grid_rows import GridSide, pair_squared
 from shadowmetric.ops.memory import NOTHING, Bytes, on_grid
 from shadowmetric.ops.nearest_beyond import NO_FLOOR, Nearest, nearest_beyond
-from shadowmetric.ops.proposed_nearest import proposed_nearest
+from shadowmetric.ops.proposed_nearest import propose_nearest
 from shadowmetric.ops.runs import NEVER, exclude, rectangles
 from shadowmetric.ops.similarity_blocks import LONGEST_SIDE, SCRATCH_BYTES, SHORTEST_SIDE, Block, similarity_blocks
 from shadowmetric.types import Triplets
@@ -44,17 +44,17 @@ class Search:
 
     def __init__(
         self,
-        given: Given,
+        batch: CheckedBatch,
         comparison: Comparison,
         *,
         scratch_bytes: int = SCRATCH_BYTES,
     ):
         self.comparison = comparison
-        self.symmetric = given.references is None
-        self.rows = len(given.embeddings)
-        self.references = given.others
-        self.classes: Classes = group_by_class(given.labels, given.reference_labels)
-        self.grids = given.grids(normalize=comparison.unit_rows)
+        self.symmetric = batch.references is None
+        self.rows = len(batch.embeddings)
+        self.references = batch.others
+        self.classes: Classes = group_by_class(batch.labels, batch.reference_labels)
+        self.grids = batch.grids(normalize=comparison.unit_rows)
         small, side = scratch_bytes // 7, GapSide if comparison.of_gaps else GridSide
         left, right = (
             side(grid, order, whole_bytes=small)
@@ -63,7 +63,7 @@ class Search:
         self.left, self.right = left, left if self.symmetric and left.as_it_is else right
         whole = sum(side.whole.nbytes for side in {self.left, self.right} if side.whole is not None)
         self.scratch_bytes, self.for_blocks = scratch_bytes, scratch_bytes - whole
-        self.names = given.names()
+        self.names = batch.names()
 
     @property
     def possible(self) -> bool:
@@ -82,10 +82,10 @@ class Search:
         if sum(counts) <= FEW_PARTNERS * self.rows:
             anchor = torch.cat([classes.order[:count] for count in counts])
             measure = pair_gaps if self.comparison.of_gaps else pair_squared
-            found = measure(*self.grids, anchor, torch.cat(rows)).split(counts)
+            distances = measure(*self.grids, anchor, torch.cat(rows)).split(counts)
         else:
-            found = self._partners_of_band(columns)
-        return self._without_self([Partners(row, distance) for row, distance in zip(rows, found, strict=True)])
+            distances = self._partners_of_band(columns)
+        return self._without_self([Partners(row, distance) for row, distance in zip(rows, distances, strict=True)])
 
     def upper_end(self, floor: Tensor, margin: float, top: int = 0) -> Tensor:
         """Return where the windows above partners end: those of the rows from `top` on."""
@@ -93,10 +93,10 @@ class Search:
 
     def _partners_of_band(self, columns: list[Tensor]) -> list[Tensor]:
         """Return how far partners are, read from the blocks around the diagonal."""
-        found = [torch.empty(len(column), dtype=self.left.dtype, device=column.device) for column in columns]
+        distances = [torch.empty(len(column), dtype=self.left.dtype, device=column.device) for column in columns]
         line = torch.arange(BAND_SIDE, device=self.classes.start.device)
         for block in self._band():
-            for column, distance in zip(columns, found, strict=True):
+            for column, distance in zip(columns, distances, strict=True):
                 rows = slice(block.top, min(block.bottom, len(column)))
                 here = column[rows] - block.first
                 if len(here) == 0:
@@ -104,14 +104,14 @@ class Search:
                 inside = (here >= 0) & (here < block.last - block.first)
                 value = block.values[line[: len(here)], torch.where(inside, here, 0)]
                 distance[rows] = torch.where(inside, value, distance[rows])
-        return found
+        return distances
 
     def nearest(self, floors: list[Tensor] | None = None) -> list[Nearest]:
         """Return for each floor the nearest negative beyond it; without floors simply the nearest."""
         left, right, classes = self.left, self.right, self.classes
         if floors is None:
             floors = [torch.full((len(left),), NO_FLOOR, dtype=left.dtype, device=left.source.device)]
-        found = proposed_nearest(
+        proposals = propose_nearest(
             *self.grids,
             classes.order,
             classes.reference_order,
@@ -120,8 +120,8 @@ class Search:
             symmetric=self.symmetric,
             scratch_bytes=self.scratch_bytes,
         )
-        if found is not None:
-            return found
+        if proposals is not None:
+            return proposals
         return nearest_beyond(
             left,
             right,
@@ -159,10 +159,10 @@ class Search:
             self._lower(best, block, kept)
         return Nearest(-best.value, best.rank)
 
-    def triplets(self, chosen: Tensor, pairs: Partners, negative: Tensor) -> Triplets:
+    def triplets(self, mask: Tensor, pairs: Partners, negative: Tensor) -> Triplets:
         """Return the triplets of the chosen rows among the first rows of the arrangement."""
-        anchor = self.classes.order[: len(chosen)]
-        return Triplets(anchor[chosen], pairs.row[chosen], negative[chosen])
+        anchor = self.classes.order[: len(mask)]
+        return Triplets(anchor[mask], pairs.row[mask], negative[mask])
 
     def mined(self, pairs: Partners, near: Nearest, within: Tensor | None = None) -> Mined:
         """Return the triplets of partners and negatives, where a row has both, and how far these are.
@@ -171,8 +171,8 @@ class Search:
         """
         count = len(pairs.row)
         negative, distance = near.rank[:count], near.distance[:count]
-        chosen = alive(pairs) & (distance < (NEVER if within is None else within))
-        return Mined(self.triplets(chosen, pairs, negative), (pairs.distance[chosen], distance[chosen]))
+        mask = alive(pairs) & (distance < (NEVER if within is None else within))
+        return Mined(self.triplets(mask, pairs, negative), (pairs.distance[mask], distance[mask]))
 
     def _lower(self, best: Best, block: Block, values: Tensor) -> None:
         """Lower the best answer of a block's rows by its values."""
@@ -223,13 +223,13 @@ def search_phases(
     copied = readings * GROUP * (NUMBER + 9) * side  # a value, an int64 and a flag
     thinnest = 0.0 if temporaries is None else SHORTEST_SIDE * NUMBER * (1.0 + temporaries)
     rows = Bytes(row=96.0 + 8 * NUMBER, reference=64.0 + 8 * NUMBER)
-    grid, making = (on_grid(dtype, normalize=normalize, references=references, making=made) for made in (False, True))
+    grid, making = (on_grid(dtype, normalize=normalize, references=references, making=flag) for flag in (False, True))
     whole = rows + Bytes(scratch=scratch_bytes * 2 / 7)  # the sides
-    found = rows + Bytes(scratch=scratch_bytes + copied, thinnest=thinnest) + searching, whole + ordering
-    found = tuple(
-        (phase if references else phase.own()) + part for phase, part in zip(found, (making, grid), strict=True)
+    phases = rows + Bytes(scratch=scratch_bytes + copied, thinnest=thinnest) + searching, whole + ordering
+    phases = tuple(
+        (phase if references else phase.own()) + part for phase, part in zip(phases, (making, grid), strict=True)
     )
-    return (*found, whole + NAMING + grid) if references else found
+    return (*phases, whole + NAMING + grid) if references else phases
 
 
 def alive(pairs: Partners) -> Tensor:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from shadowmetric.mining.given import Mined
+from shadowmetric.mining.checked_batch import Mined
 from shadowmetric.types import Triplets
 
 
@@ -17,12 +17,12 @@ def no_triplets(device: torch.device) -> Triplets:
     return Triplets(*(torch.empty(0, dtype=torch.int64, device=device) for _ in range(3)))
 
 
-def joined(parts: Sequence[Triplets]) -> Triplets:
+def join_triplets(parts: Sequence[Triplets]) -> Triplets:
     """Join sets of triplets."""
     return Triplets(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
 
 
-def ordered(parts: Sequence[Triplets], *, several: bool = False) -> Triplets:
+def order_triplets(parts: Sequence[Triplets], *, several: bool = False) -> Triplets:
     """Join sets of triplets and order them. several: an (anchor, positive) pair may have several negatives."""
     order = their_order(parts, several=several)
     return Triplets(*(torch.cat(columns)[order] for columns in zip(*parts, strict=True)))

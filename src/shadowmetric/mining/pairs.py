@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shadowmetric.mining.given import Given
+from shadowmetric.mining.checked_batch import CheckedBatch
 from shadowmetric.mining.positives import PositiveList as PositiveList
 from shadowmetric.mining.positives import Positives, class_positives
 from shadowmetric.types import BlockMask
@@ -31,10 +31,10 @@ class Masks(NamedTuple):
 class LabelPairs:
     """The pairs that labels make."""
 
-    def __init__(self, given: Given):
-        self.labels, self.others = given.labels, given.reference_labels
+    def __init__(self, batch: CheckedBatch):
+        self.labels, self.others = batch.labels, batch.reference_labels
         self.reference_labels = self.labels if self.others is None else self.others
-        self.names = given.names()
+        self.names = batch.names()
 
     def masks(self, start: int, stop: int) -> Masks:
         """Return the masks of rows [start, stop)."""

@@ -97,7 +97,7 @@ class Positives:
 def class_positives(
     labels: Array, reference_labels: Array | None, names: tuple[Array, Array] | None = None
 ) -> Positives:
-    """Return the positives that labels make, in the order of their row numbers. names: as `Given.names` has them."""
+    """Return the positives that labels make, in the order of their row numbers. names: as `CheckedBatch.names` has them."""
     others = labels if reference_labels is None else reference_labels
     order = stable_order(others)
     ranked = others[order]

@@ -20,11 +20,11 @@ import torch
 
 from shadowmetric.checks import check_choice, check_margin, check_scratch
 from shadowmetric.mining.chances import draw_chances
+from shadowmetric.mining.checked_batch import CheckedBatch, Mined
 from shadowmetric.mining.comparison import Unit, check_unit
-from shadowmetric.mining.given import Given, Mined
-from shadowmetric.mining.miner import GivenMiner
+from shadowmetric.mining.miner import TripletMiner
 from shadowmetric.mining.nearest import NUMBER, Partners, Search, alive, search_phases
-from shadowmetric.mining.ordered import in_order, no_triplets, ordered
+from shadowmetric.mining.ordered import in_order, no_triplets, order_triplets
 from shadowmetric.mining.slots import (
     SlotBlock,
     Slots,
@@ -48,7 +48,7 @@ Fallback = Literal["drop", "farthest"]
 
 
 @dataclass(frozen=True)
-class SemiHardMiner(GivenMiner):
+class SemiHardMiner(TripletMiner):
     """Choose semi-hard triplets.
 
     margin: width of the window, in `unit`; infinite for no upper end.
@@ -111,14 +111,14 @@ class SemiHardMiner(GivenMiner):
         return self.negatives != "all"
 
     @torch.no_grad()
-    def mine_in_slots(self, given: Given, slots: Slots) -> SlotTriplets:
+    def mine_in_slots(self, batch: CheckedBatch, slots: Slots) -> SlotTriplets:
         """Return the chosen negative for each positive, or for one of them."""
         if slots.fused and (self.negatives, self.fallback) != ("nearest", "drop"):
             raise ValueError(f"fused finds the nearest negative only, not that of {self}; leave fused out.")
-        search = SlotSearch(given, slots, self.comparison, scratch_bytes=self.scratch_bytes)
+        search = SlotSearch(batch, slots, self.comparison, scratch_bytes=self.scratch_bytes)
         chances, places = None, slots.width if self.positives == "every" else 1
         if self.negatives == "random":
-            chances = draw_chances(len(given.labels), places, self.generator, given.labels.device)
+            chances = draw_chances(len(batch.labels), places, self.generator, batch.labels.device)
             chances = chances if library_of(slots.positive) is torch else chances.numpy()
 
         def choose(block: SlotBlock) -> SlotTriplets:
@@ -135,26 +135,26 @@ class SemiHardMiner(GivenMiner):
         return search.choose(choose)
 
     @torch.no_grad()
-    def mine_by_class(self, given: Given) -> Mined:
+    def mine_by_class(self, batch: CheckedBatch) -> Mined:
         """Return the triplets, with what mining measured of them, where it did."""
-        search = Search(given, self.comparison, scratch_bytes=self.scratch_bytes)
+        search = Search(batch, self.comparison, scratch_bytes=self.scratch_bytes)
         if not search.possible:
-            return Mined(no_triplets(given.labels.device))
-        partners = chosen_partners(search.partners(), self.positives)
+            return Mined(no_triplets(batch.labels.device))
+        partners = choose_partners(search.partners(), self.positives)
         if self.negatives != "nearest":
             drawn = self.negatives == "random"
-            found = window_triplets(search, partners, self.margin, drawn=drawn, generator=self.generator)
+            triplet_lists = window_triplets(search, partners, self.margin, drawn=drawn, generator=self.generator)
         else:
             near = nearest_in_window(search, partners, self.margin)
-            found = [mined.triplets for mined in near]
+            triplet_lists = [mined.triplets for mined in near]
             if self.fallback == "drop":
                 return in_order(near)
         if self.fallback == "farthest":
-            found = [*found, *farthest_instead(search, partners, found)]
-        return Mined(ordered(found, several=self.negatives == "all"))
+            triplet_lists = [*triplet_lists, *farthest_instead(search, partners, triplet_lists)]
+        return Mined(order_triplets(triplet_lists, several=self.negatives == "all"))
 
 
-def chosen_partners(partners: list[Partners], which: str) -> list[Partners]:
+def choose_partners(partners: list[Partners], which: str) -> list[Partners]:
     """Return every partner, or one for each row: the nearest or the farthest; ties to the smaller row number."""
     if which == "every":
         return partners
@@ -179,11 +179,11 @@ def nearest_in_window(search: Search, partners: list[Partners], margin: float) -
     ]
 
 
-def farthest_instead(search: Search, partners: list[Partners], found: list[Triplets]) -> list[Triplets]:
+def farthest_instead(search: Search, partners: list[Partners], triplet_lists: list[Triplets]) -> list[Triplets]:
     """Return a triplet with the farthest negative for each pair that was left without one."""
     far = search.farthest()
     instead = []
-    for pair, triplets in zip(partners, found, strict=True):
+    for pair, triplets in zip(partners, triplet_lists, strict=True):
         served = torch.zeros(search.rows, dtype=torch.bool, device=pair.row.device)
         served[triplets.anchor] = True
         without = ~served[search.classes.order[: len(pair.row)]]

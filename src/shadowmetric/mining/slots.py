@@ -22,16 +22,16 @@ from typing import NamedTuple
 import torch
 
 from shadowmetric.mining.chances import choose_by_chance
+from shadowmetric.mining.checked_batch import CheckedBatch, Mined
 from shadowmetric.mining.comparison import Comparison
-from shadowmetric.mining.given import Given, Mined
 from shadowmetric.mining.positives import class_positives
 from shadowmetric.ops.arrays import (
     Array,
+    concatenate,
     count_up,
     first_largest,
     first_least,
     is_on_host,
-    joined,
     library_of,
     reciprocals,
     to_tensor,
@@ -106,7 +106,12 @@ Choose = Callable[[SlotBlock], SlotTriplets]
 
 
 def arrange_slots(
-    given: Given, slots: int | None, scratch_bytes: int = SCRATCH_BYTES, *, fused: bool = False, debug: bool = False
+    batch: CheckedBatch,
+    slots: int | None,
+    scratch_bytes: int = SCRATCH_BYTES,
+    *,
+    fused: bool = False,
+    debug: bool = False,
 ) -> Slots | None:
     """Return the positives of each row, or None where it is better to mine in class order (`nearest.py`).
 
@@ -115,12 +120,12 @@ def arrange_slots(
     3. Where nobody gave the slots, not if one large class would leave most places empty: with more than 1,024 places,
        and more than two for each positive pair. In a compiled graph, which can't ask the labels, slots must be given.
     """
-    if not torch.compiler.is_compiling() and given.labels.device.type == "cpu" and not fused:
-        distances = given.labels.shape[0] * given.others.shape[0]
+    if not torch.compiler.is_compiling() and batch.labels.device.type == "cpu" and not fused:
+        distances = batch.labels.shape[0] * batch.others.shape[0]
         if distances > SMALL_BATCH or (ENTRY_BYTES + SLOTS_AT_ONCE * SLOT_BYTES) * distances > scratch_bytes:
             return None
-    labels, other_labels, names = given.labels, given.reference_labels, given.names()
-    if not fused and is_on_host(labels) and len(labels) * len(given.others) <= FEW_DISTANCES:
+    labels, other_labels, names = batch.labels, batch.reference_labels, batch.names()
+    if not fused and is_on_host(labels) and len(labels) * len(batch.others) <= FEW_DISTANCES:
         labels, other_labels = labels.numpy(), None if other_labels is None else other_labels.numpy()
         names = None if names is None else (names[0].numpy(), names[1].numpy())
     positives = class_positives(labels, other_labels, names)
@@ -138,16 +143,16 @@ class SlotSearch:
 
     def __init__(
         self,
-        given: Given,
+        batch: CheckedBatch,
         slots: Slots,
         comparison: Comparison,
         *,
         scratch_bytes: int = SCRATCH_BYTES,
     ):
         self.slots, self.comparison = slots, comparison
-        self.grids: tuple[GridRows, GridRows] = given.grids(normalize=comparison.unit_rows)
+        self.grids: tuple[GridRows, GridRows] = batch.grids(normalize=comparison.unit_rows)
         self.on_grid = comparison.unit_rows and not self.grids[0].finer
-        self.scratch_bytes = scratch_on(given.labels.device, scratch_bytes)
+        self.scratch_bytes = scratch_on(batch.labels.device, scratch_bytes)
 
     def choose(self, choose: Choose) -> SlotTriplets:
         """Return what is chosen for each place, a block of rows after the other."""
@@ -161,7 +166,7 @@ class SlotSearch:
         right = left if self.grids[1] is self.grids[0] else ExactSide(self.grids[1])
         spans = [slice(top, min(top + height, rows)) for top in range(0, rows, height)]
         parts = [choose(self._block(left, right, span)) for span in spans]
-        return SlotTriplets(*(joined(list(arrays), 0) for arrays in zip(*parts, strict=True)))
+        return SlotTriplets(*(concatenate(list(arrays), 0) for arrays in zip(*parts, strict=True)))
 
     def _block(self, left: ExactSide, right: ExactSide, here: slice) -> SlotBlock:
         squared: Array = (
@@ -227,7 +232,7 @@ class SlotSearch:
         """Return what is found for all slots, a few at once."""
         slots = range(0, arrays[0].shape[1], SLOTS_AT_ONCE)
         parts = [find(*(array[:, slot : slot + SLOTS_AT_ONCE] for array in arrays)) for slot in slots]
-        return joined([part[0] for part in parts], 1), joined([part[1] for part in parts], 1)
+        return concatenate([part[0] for part in parts], 1), concatenate([part[1] for part in parts], 1)
 
 
 def at(values: Array, column: Array) -> Array:

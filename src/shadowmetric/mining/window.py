@@ -30,7 +30,7 @@ def window_triplets(
     number = search.classes.reference_order
     chances = draw_chances(search.rows, len(partners), generator, number.device) if drawn else None
     column_of = torch.argsort(number) if drawn else number  # of each row number
-    found: list[list[Triplets]] = [[] for _ in partners]
+    triplet_lists: list[list[Triplets]] = [[] for _ in partners]
     for block in whole_row_blocks(search.left, search.right, scratch_bytes=search.for_blocks, temporaries=TEMPORARIES):
         exclude(block, search.classes.runs, float("inf"))
         for slot, pair in enumerate(partners):
@@ -47,8 +47,8 @@ def window_triplets(
                 negative = number[column]
             else:
                 row, negative = _draw(inside.index_select(1, column_of), chances[anchor, slot])
-            found[slot].append(Triplets(anchor[row], pair.row[row + block.top], negative))
-    return [Triplets(*(torch.cat(columns) for columns in zip(*parts, strict=True))) for parts in found]
+            triplet_lists[slot].append(Triplets(anchor[row], pair.row[row + block.top], negative))
+    return [Triplets(*(torch.cat(columns) for columns in zip(*parts, strict=True))) for parts in triplet_lists]
 
 
 def _draw(inside: Tensor, chance: Tensor) -> tuple[Tensor, Tensor]:

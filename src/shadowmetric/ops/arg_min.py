@@ -48,9 +48,11 @@ class Readings(NamedTuple):
     line: Tensor
     move: Tensor | None
 
-    def at(self, chosen: Tensor) -> "Readings":
+    def at(self, selection: Tensor) -> "Readings":
         """Return some of the readings."""
-        return Readings(self.place[chosen], self.line[chosen], None if self.move is None else self.move[chosen])
+        return Readings(
+            self.place[selection], self.line[selection], None if self.move is None else self.move[selection]
+        )
 
 
 def update_arg_min(best: Best, values: Tensor, axis: int, rank: Tensor, place: Tensor) -> None:
@@ -84,9 +86,9 @@ def update_readings(
         better = (minima.amin(axis) <= best.value[place]).nonzero()[:, 0]
         if len(better):
             minima = minima[better] if axis == 1 else minima[:, better].T  # (better, groups)
-            chosen = readings(place[better])
-            found = _find(minima, chosen, values.narrow(axis, 0, whole), axis, rank[:whole], ascending=ascending)
-            _update(best, chosen.place, *found)
+            candidates = readings(place[better])
+            winners = _find(minima, candidates, values.narrow(axis, 0, whole), axis, rank[:whole], ascending=ascending)
+            _update(best, candidates.place, *winners)
     if whole < values.shape[axis]:
         rest = values.narrow(axis, whole, values.shape[axis] - whole)
         _update(best, place, *_scan(lines_of(rest, axis, readings(place)), rank[whole:]))

@@ -48,7 +48,7 @@ def places_among(ranked: Array, values: Array, *, right: bool = False) -> Array:
     return ranked.searchsorted(values, "right" if right else "left")
 
 
-def rounded_to_even(array: Array) -> Array:
+def round_half_even(array: Array) -> Array:
     """Return the nearest whole numbers, halves to the even one."""
     return array.round() if isinstance(array, Tensor) else numpy.rint(array)
 
@@ -68,7 +68,7 @@ def first_least(array: Array) -> Array:
     return array.min(-1).indices if isinstance(array, Tensor) else array.argmin(-1)
 
 
-def joined(arrays: list[Array], axis: int) -> Array:
+def concatenate(arrays: list[Array], axis: int) -> Array:
     """Return arrays one after the other along an axis."""
     if len(arrays) == 1:
         return arrays[0]

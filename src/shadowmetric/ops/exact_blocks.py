@@ -142,9 +142,9 @@ class Sides:
     def block(self, top: int, bottom: int) -> Tensor:
         """Return one block in the type of the terms, without buffers: for compiled graphs."""
         order, left, right = self.stream.order, self.left, self.right
-        chosen = slice(top, bottom) if order is None else order[top:bottom]
-        second = None if left.second is None else left.second[chosen]
-        rows = left.first[chosen], second, left.square[chosen]
+        selection = slice(top, bottom) if order is None else order[top:bottom]
+        second = None if left.second is None else left.second[selection]
+        rows = left.first[selection], second, left.square[selection]
         return exact_block(*rows, right.first, right.second, right.square, self.kind).to(self.dtype)
 
     @property
@@ -165,7 +165,7 @@ class Sides:
         constants = self._constants()
         left = _ConstantSide(self.left, constants[0], order, squared=self.stream.squared, first=True)
         right = _ConstantSide(self.right, constants[1], squared=self.stream.squared, first=False)
-        return left, right.made_whole(self.scratch // 4)
+        return left, right.make_whole(self.scratch // 4)
 
     def _constants(self) -> tuple[Tensor, Tensor]:
         """Return what each row of both sides adds to its dot products, before they are multiplied."""

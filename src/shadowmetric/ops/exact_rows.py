@@ -40,7 +40,7 @@ class ExactUnitRows(Rows):
         rows[:, : self.source.shape[1]].round_().mul_(self.scale / GRID)
         return rows
 
-    def made_whole(self, most_bytes: int) -> Rows:
+    def make_whole(self, most_bytes: int) -> Rows:
         """Return the same rows made once and for all, if they take at most so many bytes in float64 or float32."""
         entries = len(self) * self.width
         kept = self.dtype if entries * self.dtype.itemsize <= most_bytes else torch.float32

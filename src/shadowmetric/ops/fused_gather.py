@@ -26,13 +26,13 @@ STRETCH = 512  # numbers of a row that one program adds at most
 if not missing():
 
     @triton.jit
-    def gather_kernel(rows, chosen, weight, begins, out, R, D, WIDTH: tl.constexpr):
+    def gather_kernel(rows, indices, weight, begins, out, R, D, WIDTH: tl.constexpr):
         """Add the terms [begins[i], begins[i + 1]) over WIDTH numbers of a row."""
         i = tl.program_id(0).to(tl.int64)
         at = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
         total = tl.zeros([WIDTH], tl.float64 if rows.dtype.element_ty == tl.float64 else tl.float32)
         for k in range(tl.load(begins + i), tl.load(begins + i + 1)):
-            row = tl.load(chosen + k).to(tl.int64)
+            row = tl.load(indices + k).to(tl.int64)
             there = (row >= 0) & (row < R)
             share = tl.load(weight + k, mask=there, other=0.0).to(total.dtype)
             end = tl.where(there, D, 0)
@@ -40,20 +40,20 @@ if not missing():
         tl.store(out + i * D + at, total.to(out.dtype.element_ty), mask=at < D)
 
 
-def _gather(rows: Tensor, chosen: Tensor, weight: Tensor, begins: Tensor) -> Tensor:
+def _gather(rows: Tensor, indices: Tensor, weight: Tensor, begins: Tensor) -> Tensor:
     """Launch the kernel."""
     check_device(gather_kernel, rows)
-    out = _gather_fake(rows, chosen, weight, begins)
+    out = _gather_fake(rows, indices, weight, begins)
     if out.numel() == 0:
         return out
     count, dim = out.shape
     width = min(STRETCH, max(16, 1 << (dim - 1).bit_length()))
-    sides = (side.contiguous() for side in (rows, chosen, weight, begins))
+    sides = (side.contiguous() for side in (rows, indices, weight, begins))
     wrap_triton(gather_kernel)[(count, -(-dim // width))](*sides, out, len(rows), dim, WIDTH=width)
     return out
 
 
-def _gather_fake(rows: Tensor, chosen: Tensor, weight: Tensor, begins: Tensor) -> Tensor:
+def _gather_fake(rows: Tensor, indices: Tensor, weight: Tensor, begins: Tensor) -> Tensor:
     return rows.new_empty(len(begins) - 1, rows.shape[1])
 
 

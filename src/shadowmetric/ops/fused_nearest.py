@@ -63,8 +63,8 @@ if not missing():
         place = row.to(tl.int64) * slots
         floor, best, best_column = (), (), ()
         for s in tl.static_range(SLOTS):
-            asked = place + tl.minimum(slot + s, slots - 1)  # what is left over asks the last slot again
-            floor = floor + (tl.load(floors + asked, mask=inside, other=float("inf")),)
+            offsets = place + tl.minimum(slot + s, slots - 1)  # what is left over asks the last slot again
+            floor = floor + (tl.load(floors + offsets, mask=inside, other=float("inf")),)
             best = best + (tl.full([ROWS], float("inf"), tl.float64),)
             best_column = best_column + (tl.zeros([ROWS], tl.int32) + R,)
         for first in range(begin, tl.minimum(begin + share, R), COLUMNS):
@@ -87,9 +87,9 @@ if not missing():
             best, best_column = new_best, new_column
         place += tl.program_id(1).to(tl.int64) * S * slots
         for s in tl.static_range(SLOTS):
-            asked = place + tl.minimum(slot + s, slots - 1)
-            tl.store(distance + asked, best[s], mask=inside)
-            tl.store(column + asked, best_column[s], mask=inside)
+            offsets = place + tl.minimum(slot + s, slots - 1)
+            tl.store(distance + offsets, best[s], mask=inside)
+            tl.store(column + offsets, best_column[s], mask=inside)
 
 
 def _nearest(

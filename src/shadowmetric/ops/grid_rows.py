@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shadowmetric.ops.arrays import library_of, rounded_to_even, to_tensor
+from shadowmetric.ops.arrays import library_of, round_half_even, to_tensor
 from shadowmetric.ops.opaque import opaque
 from shadowmetric.ops.row_lengths import exponent_of, measure_rows, power_of_two, rows_at_once
 from shadowmetric.ops.rows import Rows
@@ -64,11 +64,11 @@ def _round_some(source: Tensor, normalize: bool, finer: bool) -> tuple[Tensor, T
         length = to_tensor(length)
         unit = power_of_two(exponent_of(length))[:, None] / GRID
         rows = source.to(torch.float64) / unit
-    first = rounded_to_even(rows)
+    first = round_half_even(rows)
     square = (first * first).sum(1)
     if finer:
         rows -= first
-        rows = rounded_to_even(rows * FINE) / FINE
+        rows = round_half_even(rows * FINE) / FINE
         square += 2 * (first * rows).sum(1)
     square *= unit**2 if normalize else unit[:, 0].square()
     if normalize:
@@ -168,10 +168,10 @@ class GridSide(Rows):
         if len(self.buffer) < stop - start:
             self.buffer = self.buffer.new_empty(stop - start, self.width)
         rows, dim = self.buffer[: stop - start], self.grid.dim
-        chosen = slice(start, stop) if self.order is None else self.order[start:stop]
-        rows[:, :dim] = self.grid.first[chosen]
+        selection = slice(start, stop) if self.order is None else self.order[start:stop]
+        rows[:, :dim] = self.grid.first[selection]
         if self.grid.second is not None:
-            rows[:, dim:] = self.grid.second[chosen]
+            rows[:, dim:] = self.grid.second[selection]
         return rows
 
     def multiply(self, rows: Tensor, other: Rows, columns: Tensor, top: int, first: int, out: Tensor) -> None:

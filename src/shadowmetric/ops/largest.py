@@ -30,7 +30,7 @@ def largest_values(values: Tensor, k: int) -> Tensor:
     width = values.shape[1]
     k = min(k, width)
     if _few(k, width):
-        return _grouped(values, k)[0].topk(k, dim=1).values.flip(1)
+        return _group_columns(values, k)[0].topk(k, dim=1).values.flip(1)
     if values.device.type != "cpu":
         return values.topk(k, dim=1).values.flip(1)
     parts = values.tensor_split(torch.get_num_threads() if values.numel() > LARGE else 1)
@@ -55,20 +55,20 @@ def largest_places(values: Tensor, k: int) -> Tensor:
     k = min(k, values.shape[1])
     if not _few(k, values.shape[1]):
         return _by_rank(values, k)
-    candidates, columns, tied = _grouped(values, k)
+    candidates, columns, tied = _group_columns(values, k)
     best = candidates.topk(k + 1, dim=1)
     tied = tied | (best.values[:, k - 1] == best.values[:, k])
-    found = columns.gather(1, best.indices[:, :k]).sort(dim=1).values
+    places = columns.gather(1, best.indices[:, :k]).sort(dim=1).values
     if tied.any():  # which of the equal entries came in was chance
-        found[tied] = _by_rank(values[tied], k)
-    return found
+        places[tied] = _by_rank(values[tied], k)
+    return places
 
 
 def _few(k: int, width: int) -> bool:
     return FEW * k * GROUP <= width
 
 
-def _grouped(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+def _group_columns(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return entries that hold the k largest of each row, their columns, and whether others would have done as well."""
     rows, width = values.shape
     groups = width // GROUP
@@ -86,8 +86,8 @@ def _by_rank(values: Tensor, k: int) -> Tensor:
     least = values.topk(k, dim=1).values[:, -1:]
     above, level = values > least, values == least
     room = k - above.sum(1, keepdim=True)
-    chosen = above | (level & (level.cumsum(1, dtype=torch.int32) <= room))
-    return chosen.nonzero()[:, 1].view(len(values), k)
+    mask = above | (level & (level.cumsum(1, dtype=torch.int32) <= room))
+    return mask.nonzero()[:, 1].view(len(values), k)
 
 
 def count_at_least(values: Tensor, least: Tensor) -> Tensor:

@@ -116,9 +116,11 @@ class Bytes:
         blocks = max(self.scratch, self.thinnest * sizes.count(self.columns))
         few = sizes.positives if sizes.positives <= PAIRS_OF_A_ROW * sizes.rows else 0
         rows = max(sizes.rows, sizes.references or 0, few, PAIRS_OF_A_ROW * sizes.centers)
-        made, gathered = (min(sizes.dim * count, AT_ONCE) for count in (rows, 2 * max(sizes.positives, sizes.triplets)))
+        row_numbers, gathered = (
+            min(sizes.dim * count, AT_ONCE) for count in (rows, 2 * max(sizes.positives, sizes.triplets))
+        )
         each = sum(getattr(self, unit) * sizes.count(unit) for unit in UNITS)
-        return int(SMALL + blocks + self.fixed + self.made * made + self.gathered * gathered + each)
+        return int(SMALL + blocks + self.fixed + self.made * row_numbers + self.gathered * gathered + each)
 
     def own(self) -> "Bytes":
         """Return the same where the batch is compared with itself: R is S."""
@@ -127,13 +129,13 @@ class Bytes:
         return replace(self, columns=columns, row=row, number=number, reference=0.0, reference_number=0.0)
 
     def __str__(self) -> str:
-        blocks = said_bytes(self.scratch) if self.scratch else ""
+        blocks = format_bytes(self.scratch) if self.scratch else ""
         if self.thinnest:
             blocks = f"max({blocks}, {self.thinnest:g} {UNITS[self.columns]})"
         fixed = self.fixed + (self.made + self.gathered) * AT_ONCE
-        fixed = said_bytes(fixed) if fixed else ""
+        fixed = format_bytes(fixed) if fixed else ""
         parts = [f"{getattr(self, unit):g} {letter}" for unit, letter in UNITS.items() if getattr(self, unit)]
-        return " + ".join(part for part in (blocks, fixed, *parts) if part) or said_bytes(SMALL)
+        return " + ".join(part for part in (blocks, fixed, *parts) if part) or format_bytes(SMALL)
 
 
 NOTHING = Bytes()
@@ -144,7 +146,7 @@ def each(unit: str, count: int | float) -> Bytes:
     return replace(NOTHING, **{unit: count})
 
 
-def said_bytes(count: int | float) -> str:
+def format_bytes(count: int | float) -> str:
     """Return a number of bytes in the largest unit that keeps it whole enough to read."""
     for unit, size in (("MiB", 2**20), ("KiB", 2**10)):
         if count >= size:
@@ -175,11 +177,11 @@ def on_grid(dtype: torch.dtype, *, normalize: bool = True, references: bool = Fa
     """Return what rows on the grid take (`grid_rows`). making: and what is held while they are made or gathered."""
     held = 16.0 if dtype == torch.float64 else 4.0 if normalize else 8.0
     other = (held, 16.0) if references else (0.0, 0.0)
-    made = (96.0 if dtype == torch.float64 else 32.0 if normalize else 72.0) if making else 0.0
-    return Bytes(number=held, row=16.0, reference_number=other[0], reference=other[1], made=made)
+    overhead = (96.0 if dtype == torch.float64 else 32.0 if normalize else 72.0) if making else 0.0
+    return Bytes(number=held, row=16.0, reference_number=other[0], reference=other[1], made=overhead)
 
 
-def streamed(
+def streaming_phases(
     scratch_bytes: int,
     dtype: torch.dtype,
     temporaries: float,
@@ -196,12 +198,12 @@ def streamed(
     pairs: measures of pairs are made too, and have a gradient that waits.
     references: both sides have gradients of their own.
     """
-    given, working = width_of(dtype)
+    input_bytes, working = width_of(dtype)
     finer = not normalize or dtype == torch.float64
     number = 8 if finer or exact else 4
-    half, waiting = given != working, given if pairs else 0
+    half, waiting = input_bytes != working, input_bytes if pairs else 0
     other = "center_number" if columns == "center" else "reference_number"
-    converted = given if half else 0
+    converted = input_bytes if half else 0
     several = columns == "center" or references
     grid = on_grid(dtype, normalize=normalize, references=references)
     if columns == "center":
@@ -214,9 +216,9 @@ def streamed(
         reference=4 * number,
         number=working + waiting + converted,
     )
-    added = each(other, 4 * given if several else 0) + Bytes(row=8 * working, number=3 * given + waiting)
+    added = each(other, 4 * input_bytes if several else 0) + Bytes(row=8 * working, number=3 * input_bytes + waiting)
     making = grid + Bytes(made=on_grid(dtype, normalize=normalize, making=True).made)
-    measured = gathered(dtype, normalize=normalize, references=references) if pairs else ()
+    measured = gathering_phases(dtype, normalize=normalize, references=references) if pairs else ()
     return blocks + grid, added + grid, making, *measured
 
 
@@ -225,7 +227,7 @@ def slopes_of_small(dtype: torch.dtype, *, normalize: bool = True) -> Bytes:
     return Bytes(fixed=4.0 * KEPT_SLOPES) if normalize and dtype != torch.float64 else NOTHING
 
 
-def gathered(dtype: torch.dtype, *, normalize: bool = True, references: bool = False) -> tuple[Bytes, Bytes]:
+def gathering_phases(dtype: torch.dtype, *, normalize: bool = True, references: bool = False) -> tuple[Bytes, Bytes]:
     """Return the phases of `pair_measures`, without the pairs: rows gathered, then the gradients added up."""
     working = width_of(dtype).working
     held = 2.0 * (dtype.itemsize if dtype == torch.float64 else 4.0) + 16.0

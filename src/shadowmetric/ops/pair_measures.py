@@ -49,10 +49,10 @@ def pair_measures(
 
     grids: both sides on the grid, as unit rows or as they are. squared: the squared distances of unit rows, if known.
     """
-    chosen = _Chosen(anchor, other, measure, grids, squared)
+    pairs = _Chosen(anchor, other, measure, grids, squared)
     if torch.compiler.is_compiling():
-        return _graph_measures(embeddings, references, chosen)
-    return _PairMeasures.apply(embeddings, references, chosen)  # pyright: ignore[reportReturnType]
+        return _graph_measures(embeddings, references, pairs)
+    return _PairMeasures.apply(embeddings, references, pairs)  # pyright: ignore[reportReturnType]
 
 
 class _Chosen(NamedTuple):
@@ -75,23 +75,23 @@ class _Chosen(NamedTuple):
 
 class _PairMeasures(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, embeddings: Tensor, references: Tensor | None, chosen: _Chosen) -> Tensor:
+    def forward(ctx: Any, embeddings: Tensor, references: Tensor | None, pairs: _Chosen) -> Tensor:
         others = embeddings if references is None else references
-        inputs, unit = chosen.inputs(), chosen.grids[0].normalize
+        inputs, unit = pairs.inputs(), pairs.grids[0].normalize
         dtype = working_dtype(embeddings.dtype, others.dtype)
         if not any(ctx.needs_input_grad):
-            return chosen.measure(*inputs).expand(len(chosen.anchor)).to(dtype)
+            return pairs.measure(*inputs).expand(len(pairs.anchor)).to(dtype)
         leaves = [tensor.requires_grad_() for tensor in (inputs[:1] if unit else inputs)]
         with torch.enable_grad():
-            value = chosen.measure(*leaves, *inputs[len(leaves) :])
+            value = pairs.measure(*leaves, *inputs[len(leaves) :])
         slopes = torch.autograd.grad(value, leaves, torch.ones_like(value), allow_unused=True)
         slopes = [leaf.new_zeros(()) if slope is None else slope for leaf, slope in zip(leaves, slopes, strict=True)]
         if unit:
             slopes.append(slopes[0] * inputs[0].detach())
-        lengths = (grid.length for grid in chosen.grids[: 1 if references is None else 2]) if unit else ()
+        lengths = (grid.length for grid in pairs.grids[: 1 if references is None else 2]) if unit else ()
         ctx.unit, ctx.own = unit, references is None
         slopes = (slope.expand(len(value)).to(dtype) for slope in slopes)
-        ctx.save_for_backward(embeddings, others, chosen.anchor, chosen.other, *slopes, *lengths)
+        ctx.save_for_backward(embeddings, others, pairs.anchor, pairs.other, *slopes, *lengths)
         return value.detach().to(dtype)
 
     @staticmethod
@@ -105,18 +105,18 @@ class _PairMeasures(torch.autograd.Function):
         return *_gradients(ctx, *sides, across), None
 
 
-def _graph_measures(embeddings: Tensor, references: Tensor | None, chosen: _Chosen) -> Tensor:
+def _graph_measures(embeddings: Tensor, references: Tensor | None, pairs: _Chosen) -> Tensor:
     """Return the measures by operations that a compiler can follow; it chooses what is kept."""
     others = embeddings if references is None else references
-    left, right = chosen.grids
-    inputs = chosen.inputs()
+    left, right = pairs.grids
+    inputs = pairs.inputs()
     known = inputs[:1] if left.normalize else inputs  # the squares of unit rows are 1
     lengths = left.length if left.normalize else None, right.length if left.normalize and right is not left else None
     inputs: Any = (
-        *_KnownPairs.apply(embeddings, references, chosen.anchor, chosen.other, *lengths, *known),
+        *_KnownPairs.apply(embeddings, references, pairs.anchor, pairs.other, *lengths, *known),
         *inputs[len(known) :],
     )
-    values = chosen.measure(*inputs).expand(len(chosen.anchor))
+    values = pairs.measure(*inputs).expand(len(pairs.anchor))
     return values.to(working_dtype(embeddings.dtype, others.dtype))
 
 
@@ -165,17 +165,17 @@ def _gradients(ctx: Any, left: _Side, right: _Side, across: Tensor) -> tuple[Ten
 
 def _gradient(mine: _Side, yours: _Side, across: Tensor) -> Tensor:
     """Return the gradient of one side's rows: weights times the other side's rows, and weights times its own."""
-    rows, chosen, length, along = mine
-    others, other_chosen, other_length, _ = yours
-    weight = across if other_length is None else across * inverse_lengths(other_length, across.dtype)[other_chosen]
-    grad = weighted_sums(others, chosen, other_chosen, weight, len(rows))
-    total = torch.zeros(len(rows), dtype=across.dtype, device=rows.device).index_add_(0, chosen, along)
+    rows, indices, length, along = mine
+    others, other_indices, other_length, _ = yours
+    weight = across if other_length is None else across * inverse_lengths(other_length, across.dtype)[other_indices]
+    grad = weighted_sums(others, indices, other_indices, weight, len(rows))
+    total = torch.zeros(len(rows), dtype=across.dtype, device=rows.device).index_add_(0, indices, along)
     return add_along(grad, rows, total, length)
 
 
-def weighted_sums(rows: Tensor, into: Tensor, chosen: Tensor, weight: Tensor, size: int) -> Tensor:
+def weighted_sums(rows: Tensor, into: Tensor, indices: Tensor, weight: Tensor, size: int) -> Tensor:
     """Return out (size, dim) with out[into[i]] += weight[i] * rows[chosen[i]], summed in the type of the weights."""
     ranked, order = torch.sort(into, stable=True)
     begins = torch.searchsorted(ranked, torch.arange(size, device=into.device))
     rows = rows.to(weight.dtype)
-    return embedding_bag(chosen[order], rows, begins, mode="sum", per_sample_weights=weight[order])
+    return embedding_bag(indices[order], rows, begins, mode="sum", per_sample_weights=weight[order])

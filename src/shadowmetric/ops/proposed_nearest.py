@@ -41,7 +41,7 @@ class _TooClose(Exception):
     """The fast product does not tell the rows apart."""
 
 
-def proposed_nearest(
+def propose_nearest(
     left: GridRows,
     right: GridRows,
     order: Tensor,
@@ -63,8 +63,8 @@ def proposed_nearest(
     proposals = _Proposals(floors, (left, right), (order, other_order), scratch_bytes // 6)
     scratch_bytes -= scratch_bytes // 6
     whole_bytes = scratch_bytes // 7
-    rows = Rows(left.first, order=order).made_whole(whole_bytes)
-    columns = rows if symmetric else Rows(right.first, order=other_order).made_whole(whole_bytes)
+    rows = Rows(left.first, order=order).make_whole(whole_bytes)
+    columns = rows if symmetric else Rows(right.first, order=other_order).make_whole(whole_bytes)
     reach = (lambda top, _: (top, len(other_order))) if symmetric else None
     sides = _ProposedRows(rows.source, rows.order), Rows(columns.source, order=columns.order)
     try:

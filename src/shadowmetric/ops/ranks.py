@@ -55,7 +55,7 @@ def cut(count: int, size: int) -> list[slice]:
     return [slice(start, stop) for start, stop in zip([0, *stops], stops, strict=False)]
 
 
-def gathered(rows: Tensor, sizes: list[int] | None = None) -> Gathered:
+def gather_rows(rows: Tensor, sizes: list[int] | None = None) -> Gathered:
     """Return the rows of all ranks in their order; each rank may have another number of them, but at least one.
 
     sizes: how many rows each rank has, if that is known; else it is asked for.
@@ -71,12 +71,12 @@ def gathered(rows: Tensor, sizes: list[int] | None = None) -> Gathered:
 
 def row_counts(rows: int, device: torch.device) -> list[int]:
     """Return how many rows each rank has."""
-    found = torch.empty(ranks_here().ranks, dtype=torch.int64, device=device)
-    dist.all_gather_into_tensor(found, torch.tensor([rows], device=device))
-    return found.tolist()
+    counts = torch.empty(ranks_here().ranks, dtype=torch.int64, device=device)
+    dist.all_gather_into_tensor(counts, torch.tensor([rows], device=device))
+    return counts.tolist()
 
 
-def summed(values: Tensor) -> Tensor:
+def sum_over_ranks(values: Tensor) -> Tensor:
     """Return the sum over all ranks, without a gradient."""
     if ranks_here().ranks == 1:
         return values.detach()
@@ -85,7 +85,7 @@ def summed(values: Tensor) -> Tensor:
     return total
 
 
-def sent_from_first(tensors: Iterable[Tensor]) -> None:
+def broadcast_tensors(tensors: Iterable[Tensor]) -> None:
     """Give every rank the values of the first one's tensors, in place."""
     if ranks_here().ranks > 1:
         for tensor in tensors:
@@ -98,9 +98,9 @@ class _Gather(torch.autograd.Function):
         ctx.sizes = sizes
         padded = rows.new_zeros(max(sizes), *rows.shape[1:])
         padded[: len(rows)] = rows.detach()
-        found = [torch.empty_like(padded) for _ in sizes]
-        dist.all_gather(found, padded)
-        return torch.cat([part[:size] for part, size in zip(found, sizes, strict=True)])
+        buffers = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(buffers, padded)
+        return torch.cat([part[:size] for part, size in zip(buffers, sizes, strict=True)])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
@@ -110,8 +110,8 @@ class _Gather(torch.autograd.Function):
         own = torch.empty_like(parts[ranks_here().rank])
         try:
             dist.reduce_scatter(own, parts)
-        except RuntimeError as wrong:
-            if "does not support reduce_scatter" not in str(wrong):
+        except RuntimeError as error:
+            if "does not support reduce_scatter" not in str(error):
                 raise
-            own = summed(wide).split(ctx.sizes)[ranks_here().rank]  # gloo of older torch; every rank comes here
+            own = sum_over_ranks(wide).split(ctx.sizes)[ranks_here().rank]  # gloo of older torch; every rank comes here
         return own.to(gradient.dtype), None

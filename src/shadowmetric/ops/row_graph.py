@@ -47,9 +47,9 @@ def graph_rows(
     spans = sides.spans()
 
     def reduce(top: int, bottom: int, left: Any, right: Any) -> Tensor:
-        chosen = slice(top, bottom) if stream.order is None else stream.order[top:bottom]
+        selection = slice(top, bottom) if stream.order is None else stream.order[top:bottom]
         block = sides.block(top, bottom)
-        return _sum_terms(terms(top, bottom), block, [part[chosen] for part in left], right, stream)
+        return _sum_terms(terms(top, bottom), block, [part[selection] for part in left], right, stream)
 
     if len(spans) == 1:
         return reduce(*spans[0], left, right)

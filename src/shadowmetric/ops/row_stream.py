@@ -75,7 +75,7 @@ class _RowStream(torch.autograd.Function):
                 gradients.add(slice(0, len(embeddings)), kept[0] * grads[0].to(kept[0].dtype), None, None)
                 return *gradients.finish(), None, None, None
             sides = Sides(embeddings, references, stream)
-            gradients = _Gradients(_compared(sides), stream, own, needed)
+            gradients = _Gradients(_compared_sides(sides), stream, own, needed)
             square, other_square = sides.squares()
             for top, bottom, values in sides.blocks():
                 inputs = values, square[top:bottom], other_square
@@ -130,7 +130,7 @@ class _Compared(NamedTuple):
     sources: tuple[Tensor, Tensor]
 
 
-def _compared(sides: Sides) -> _Compared:
+def _compared_sides(sides: Sides) -> _Compared:
     """Return both sides from the grid."""
     if not sides.stream.normalize:
         return _Compared(sides.working_rows(), None, sides.sources)
@@ -168,32 +168,32 @@ class _Gradients:
     def add(self, here: slice, grad: Tensor | None, grad_square: Tensor | None, grad_other: Tensor | None) -> None:
         """Add the gradients of a block, of the squares of its rows and of those of its columns."""
         order, stream = self.stream.order, self.stream
-        chosen = None if order is None else order[here]
+        indices = None if order is None else order[here]
         if grad is not None and stream.squared and not stream.normalize:
-            self._add_along(here, chosen, grad.sum(1, keepdim=True), grad.sum(0))  # |a|^2 + |x|^2 - 2 a.x
-        self._add_along(here, chosen, grad_square, grad_other)
+            self._add_along(here, indices, grad.sum(1, keepdim=True), grad.sum(0))  # |a|^2 + |x|^2 - 2 a.x
+        self._add_along(here, indices, grad_square, grad_other)
         if grad is not None:
-            self._multiply(here, chosen, grad.to(self.rows[0].dtype))
+            self._multiply(here, indices, grad.to(self.rows[0].dtype))
 
-    def _add_along(self, here: slice, chosen: Tensor | None, row: Tensor | None, column: Tensor | None) -> None:
+    def _add_along(self, here: slice, indices: Tensor | None, row: Tensor | None, column: Tensor | None) -> None:
         along, other = self.along
         if along is not None and row is not None:
-            if chosen is None:
+            if indices is None:
                 along[here] += row[:, 0]
             else:
-                along.index_put_((chosen,), row[:, 0], accumulate=True)
+                along.index_put_((indices,), row[:, 0], accumulate=True)
         if other is not None and column is not None:
             other += column
 
-    def _multiply(self, here: slice, chosen: Tensor | None, grad: Tensor) -> None:
+    def _multiply(self, here: slice, indices: Tensor | None, grad: Tensor) -> None:
         """Add the products of a block's gradient with the rows of both sides."""
         (left, right), (first, second) = self.rows, self.grads
-        if first is not None and chosen is None:
+        if first is not None and indices is None:
             first[here].addmm_(grad, right, alpha=self.alpha)
-        elif first is not None and chosen is not None:
-            first.index_add_(0, chosen, grad @ right, alpha=self.alpha)
+        elif first is not None and indices is not None:
+            first.index_add_(0, indices, grad @ right, alpha=self.alpha)
         if second is not None:
-            second.addmm_(grad.T, left[here if chosen is None else chosen], alpha=self.alpha)
+            second.addmm_(grad.T, left[here if indices is None else indices], alpha=self.alpha)
 
     def finish(self) -> tuple[Tensor | None, Tensor | None]:
         """Return the gradients of embeddings and references."""
@@ -209,5 +209,5 @@ class _Gradients:
         if grad is None:
             return None
         inverse = None if self.compared.inverse is None else self.compared.inverse[side]
-        given = of_given_rows(grad, self.rows[side], self.along[side], inverse)
-        return given.to(self.compared.sources[side].dtype)
+        gradient = of_given_rows(grad, self.rows[side], self.along[side], inverse)
+        return gradient.to(self.compared.sources[side].dtype)

@@ -47,7 +47,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.source if self.order is None else self.order)
 
-    def made_whole(self, most_bytes: int) -> "Rows":
+    def make_whole(self, most_bytes: int) -> "Rows":
         """Return the same rows made once and for all, if they take at most so many bytes."""
         if self.as_it_is or len(self) * self.width * self.dtype.itemsize > most_bytes:
             return self
@@ -60,15 +60,15 @@ class Rows:
         if len(self.buffer) < stop - start:
             self.buffer = self.buffer.new_empty(stop - start, self.width)
         rows, dim = self.buffer[: stop - start], self.source.shape[1]
-        chosen = slice(start, stop) if self.order is None else self.order[start:stop]
+        selection = slice(start, stop) if self.order is None else self.order[start:stop]
         if self.unchanged:
-            torch.index_select(self.source, 0, chosen, out=rows)  # pyright: ignore[reportCallIssue, reportArgumentType]
+            torch.index_select(self.source, 0, selection, out=rows)  # pyright: ignore[reportCallIssue, reportArgumentType]
         elif self.divisor is None:
-            rows[:, :dim].copy_(self.source[chosen])
+            rows[:, :dim].copy_(self.source[selection])
         else:
-            torch.div(self.source[chosen], self.divisor[chosen, None], out=rows[:, :dim])
+            torch.div(self.source[selection], self.divisor[selection, None], out=rows[:, :dim])
         for column, values in enumerate(self.tail, start=dim):
-            rows[:, column].copy_(values[chosen])
+            rows[:, column].copy_(values[selection])
         return rows
 
     def multiply(self, rows: Tensor, other: "Rows", columns: Tensor, top: int, first: int, out: Tensor) -> None:

@@ -49,9 +49,9 @@ def top_k(
     ):
         if own is not None:
             write_at(values, own[top:bottom] - first, float("-inf"))
-        found = largest_places(values, k)
-        joined = torch.cat([similarity[top:bottom], values.gather(1, found)], 1)
-        numbers = torch.cat([index[top:bottom], found + first], 1)
+        columns = largest_places(values, k)
+        joined = torch.cat([similarity[top:bottom], values.gather(1, columns)], 1)
+        numbers = torch.cat([index[top:bottom], columns + first], 1)
         best = torch.argsort(joined, dim=1, descending=True, stable=True)[:, :k]  # smaller numbers stay in front
         similarity[top:bottom], index[top:bottom] = joined.gather(1, best), numbers.gather(1, best)
     return Neighbors(similarity, index)

@@ -1,4 +1,4 @@
-"""All that runs on a small device: reading pictures, the exported model, the index, search and verification.
+"""All that runs on a small device: reading images, the exported model, the index, search and verification.
 
 This room needs numpy, pillow and, for a model, onnxruntime: no torch, and nothing else of shadowmetric. So it can be
 copied: `shadowmetric export --bundle` puts these files into the bundle as they are, where they start by
@@ -6,5 +6,5 @@ copied: `shadowmetric export --bundle` puts these files into the bundle as they 
     python -m device search photo.jpg
 
 That is why they import each other by a dot, and why the rest of the house, which stands to the right, imports
-picture reading and the index file from here instead of having its own.
+image reading and the index file from here instead of having its own.
 """

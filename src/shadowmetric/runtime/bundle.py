@@ -1,7 +1,7 @@
 """A bundle: a folder with the model, the index, the threshold and this program.
 
     model.onnx         squares of pixels -> rows of length 1
-    index.shadowmx     rows of pictures that this very model made
+    index.shadowmx     rows of images that this very model made
     calibration.json   what cosine means "the same", measured with this model
     device/            this program
 
@@ -21,18 +21,18 @@ import numpy as np
 from .entries import About, Hit
 from .errors import BrokenImage, Mistake
 from .exact_cosines import cosine
+from .images import check_file, open_image
 from .index_file import Contents, read_index, write_index
 from .model import OnnxModel
-from .pictures import check_file, open_picture
 from .search import nearest
 from .threshold import Calibration, Decision, calibration_from
 
 MODEL, INDEX, CALIBRATION = "model.onnx", "index.shadowmx", "calibration.json"
-MOST_BYTES = 2**29  # of one picture's file
+MOST_BYTES = 2**29  # of one image's file
 
 
-class Picture(NamedTuple):
-    """A picture that was read."""
+class Image(NamedTuple):
+    """An image that was read."""
 
     name: str
     digest: bytes  # SHA-256 of the file
@@ -67,59 +67,59 @@ class Bundle:
         """Return the threshold, if it was measured with the model."""
         file = self.folder / CALIBRATION
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, RecursionError, ValueError) as wrong:
-            raise Mistake(f"{file} cannot be read ({wrong}); make the bundle again.") from None
-        calibration = calibration_from(found, str(file), "make the bundle again")
+            payload = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, RecursionError, ValueError) as error:
+            raise Mistake(f"{file} cannot be read ({error}); make the bundle again.") from None
+        calibration = calibration_from(payload, str(file), "make the bundle again")
         if calibration.fingerprint != self.model.about.fingerprint:
             raise Mistake(f"{file} was measured with another model than {MODEL} beside it; make both anew.")
         return calibration
 
-    def read(self, name: str) -> Picture:
-        """Embed the picture in a file, or raise BrokenImage."""
+    def read(self, name: str) -> Image:
+        """Embed the image in a file, or raise BrokenImage."""
         try:
             check_file(Path(name), name)
             if (size := Path(name).stat().st_size) > MOST_BYTES:
                 raise BrokenImage(f"{name} has {size:,} bytes; the most is {MOST_BYTES:,}.")
             stored = Path(name).read_bytes()
-        except (OSError, ValueError) as wrong:
-            if isinstance(wrong, BrokenImage):
+        except (OSError, ValueError) as error:
+            if isinstance(error, BrokenImage):
                 raise
-            reason = getattr(wrong, "strerror", None) or wrong
+            reason = getattr(error, "strerror", None) or error
             raise BrokenImage(f"{name} cannot be read ({reason}).") from None
-        square = self.model.about.shape.square(open_picture(BytesIO(stored), name))
-        return Picture(name, hashlib.sha256(stored).digest(), self.model.embed(square[None])[0])
+        square = self.model.about.shape.square(open_image(BytesIO(stored), name))
+        return Image(name, hashlib.sha256(stored).digest(), self.model.embed(square[None])[0])
 
-    def search(self, picture: Picture, top: int, label: str | None, contents: Contents) -> list[Hit]:
-        """Return the most similar pictures of the index."""
-        return nearest(contents, picture.row[None], top, label)[0]
+    def search(self, image: Image, top: int, label: str | None, contents: Contents) -> list[Hit]:
+        """Return the most similar images of the index."""
+        return nearest(contents, image.row[None], top, label)[0]
 
-    def verify(self, first: Picture, second: Picture, rate: float) -> Decision:
-        """Return whether two pictures show the same."""
+    def verify(self, first: Image, second: Image, rate: float) -> Decision:
+        """Return whether two images show the same."""
         return self.calibration().decide(cosine(first.row, second.row), rate)
 
-    def add(self, pictures: list[Picture], label: str | None) -> Added:
-        """Add pictures to the index, which takes the old one's place at once; those of known paths are replaced."""
-        with locked(self.folder / f".{INDEX}.lock"):
+    def add(self, images: list[Image], label: str | None) -> Added:
+        """Add images to the index, which takes the old one's place at once; those of known paths are replaced."""
+        with hold_lock(self.folder / f".{INDEX}.lock"):
             about, contents = self.index()
             numbers = {path: number for number, path in enumerate(contents.paths)}
             known = {
                 one.name: (bytes(contents.hashes[number]), contents.entry(number).label)
-                for one in pictures
+                for one in images
                 if (number := numbers.get(one.name)) is not None
             }
-            wanted = {one.name: one for one in pictures}
+            wanted = {one.name: one for one in images}
             fresh = [one for one in wanted.values() if known.get(one.name) != (one.digest, label)]
             if fresh:
-                write_index(self.folder / INDEX, about, with_pictures(contents, fresh, label))
+                write_index(self.folder / INDEX, about, with_images(contents, fresh, label))
         replaced = sum(one.name in known for one in fresh)
         left = [name for name in wanted if known.get(name) == (wanted[name].digest, label)]
         sentences = [f"{name} is in the index already, with the same content and class." for name in left]
         return Added(len(fresh) - replaced, replaced, sentences)
 
 
-def with_pictures(contents: Contents, fresh: list[Picture], label: str | None) -> Contents:
-    """Return an index with pictures more, ordered by path; those of a known path take the old ones' place."""
+def with_images(contents: Contents, fresh: list[Image], label: str | None) -> Contents:
+    """Return an index with images more, ordered by path; those of a known path take the old ones' place."""
     names = {one.name for one in fresh}
     stay = [number for number, path in enumerate(contents.paths) if path not in names]
     classes = tuple(sorted({*contents.classes} | (set() if label is None else {label})))
@@ -135,7 +135,7 @@ def with_pictures(contents: Contents, fresh: list[Picture], label: str | None) -
 
 
 @contextlib.contextmanager
-def locked(file: Path) -> Iterator[None]:
+def hold_lock(file: Path) -> Iterator[None]:
     """Let one process at a time in; the system opens the lock of one that was killed."""
     try:
         import fcntl

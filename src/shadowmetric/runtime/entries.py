@@ -1,6 +1,6 @@
-"""What an index knows of a picture, and of the model that embedded it.
+"""What an index knows of an image, and of the model that embedded it.
 
-A picture's key is 32 hexadecimal digits made from its path below the indexed folder: the same in a file, in Qdrant and
+An image's key is 32 hexadecimal digits made from its path below the indexed folder: the same in a file, in Qdrant and
 in PostgreSQL, and in the addresses of the server.
 """
 
@@ -14,7 +14,7 @@ from .shape import Shape
 
 
 class Entry(NamedTuple):
-    """A picture in an index."""
+    """An image in an index."""
 
     key: str
     path: str  # below the indexed folder, with forward slashes
@@ -22,7 +22,7 @@ class Entry(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A picture that was found, and the cosine between its embedding and the query's."""
+    """An image that was found, and the cosine between its embedding and the query's."""
 
     entry: Entry
     similarity: float
@@ -49,15 +49,15 @@ class About:
         return asdict(self) | {"model": list(self.model)}
 
 
-def about_from(found: Any, where: str) -> About:
+def about_from(payload: Any, where: str) -> About:
     """Return what JSON says of an index; `where` it was found stands in the refusal."""
     try:
-        shape = Shape(*(int(found["shape"][name]) for name in ("size", "resize", "channels")))
-        trained = {str(name): str(value) for name, value in found["trained"].items()}
-        places = tuple(str(place) for place in found["model"])
-        about = About(int(found["dim"]), str(found["fingerprint"]), shape, places, str(found["root"]), trained)
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as wrong:
-        raise Mistake(f"{where} does not say which model it is of ({wrong!r}); index the pictures again.") from None
+        shape = Shape(*(int(payload["shape"][name]) for name in ("size", "resize", "channels")))
+        trained = {str(name): str(value) for name, value in payload["trained"].items()}
+        places = tuple(str(place) for place in payload["model"])
+        about = About(int(payload["dim"]), str(payload["fingerprint"]), shape, places, str(payload["root"]), trained)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise Mistake(f"{where} does not say which model it is of ({error!r}); index the images again.") from None
     if about.dim < 1:
-        raise Mistake(f"{where} has rows of {about.dim} numbers; index the pictures again.")
+        raise Mistake(f"{where} has rows of {about.dim} numbers; index the images again.")
     return about

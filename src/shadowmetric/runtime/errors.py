@@ -6,4 +6,4 @@ class Mistake(ValueError):
 
 
 class BrokenImage(Mistake):
-    """A picture that cannot be read, with its name and the reason in one sentence."""
+    """An image that cannot be read, with its name and the reason in one sentence."""

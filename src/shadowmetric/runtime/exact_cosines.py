@@ -1,7 +1,7 @@
 """Cosines of stored rows that no machine rounds differently, and the ranking that follows from them.
 
 A product in float32 rounds as it sums, in an order that depends on the processor, the library and the place of a row
-in its block: two copies of a picture may get different cosines, and which comes first becomes chance. So what is
+in its block: two copies of an image may get different cosines, and which comes first becomes chance. So what is
 quick, be it a product in float32, faiss or a server, only proposes rows. Those are measured again here:
 
     stored rows are float16: multiples of 2^-24, entries of at most 1
@@ -39,11 +39,11 @@ def reach(queries: np.ndarray) -> np.ndarray:
 
 def exact_cosines(stored: np.ndarray, query: np.ndarray) -> np.ndarray:
     """Return the product of each row, float16 or on the grid, with a query on the grid: (rows,) float64."""
-    found, query = np.empty(len(stored)), query.astype(np.float64)
+    cosines, query = np.empty(len(stored)), query.astype(np.float64)
     some = max(1, NUMBERS_AT_ONCE // len(query))
     for start in range(0, len(stored), some):
-        np.matmul(stored[start : start + some].astype(np.float64), query, out=found[start : start + some])
-    return found
+        np.matmul(stored[start : start + some].astype(np.float64), query, out=cosines[start : start + some])
+    return cosines
 
 
 def cosine(first: np.ndarray, second: np.ndarray) -> float:
@@ -52,13 +52,13 @@ def cosine(first: np.ndarray, second: np.ndarray) -> float:
     return float(np.clip(product, -1, 1))  # rounding makes rows longer than 1
 
 
-def ranked(cosines: np.ndarray, numbers: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def rank_cosines(cosines: np.ndarray, numbers: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the k largest cosines and their numbers, best first, equal ones by their number."""
     order = np.lexsort((numbers, -cosines))[:k]
     return cosines[order], numbers[order]
 
 
-def settled(proposed: np.ndarray, k: int, least: np.ndarray | float) -> np.ndarray:
+def is_settled(proposed: np.ndarray, k: int, least: np.ndarray | float) -> np.ndarray:
     """Return for each query whether the rows beyond the proposed are out of reach of its k best.
 
     proposed: (queries, more than k) products, best first; least: what `reach` says.

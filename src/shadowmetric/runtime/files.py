@@ -32,9 +32,9 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         with beside.open("rb+") as file:
             os.fsync(file.fileno())
         os.replace(beside, path)
-    except OSError as wrong:  # a full disk does not say of which file, and nobody knows the one beside
-        if wrong.errno is not None and wrong.filename in (None, str(beside)):
-            wrong.filename = str(path)
+    except OSError as error:  # a full disk does not say of which file, and nobody knows the one beside
+        if error.errno is not None and error.filename in (None, str(beside)):
+            error.filename = str(path)
         raise
     finally:
         beside.unlink(missing_ok=True)
@@ -53,9 +53,9 @@ def write_text(path: Path, text: str) -> None:
     write_whole(path, lambda place: place.write_text(text, encoding="utf-8"))
 
 
-def write_json(path: Path, found: Any) -> None:
+def write_json(path: Path, payload: Any) -> None:
     """Write plain Python as JSON; NaN has no JSON and becomes null."""
-    write_text(path, json.dumps(without_nan(found), indent=2, allow_nan=False) + "\n")
+    write_text(path, json.dumps(without_nan(payload), indent=2, allow_nan=False) + "\n")
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -73,12 +73,12 @@ def read_rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def without_nan(found: Any) -> Any:
+def without_nan(payload: Any) -> Any:
     """Return the same with None for numbers that are not finite."""
-    if isinstance(found, dict):
-        return {name: without_nan(value) for name, value in found.items()}
-    if isinstance(found, list | tuple):
-        return [without_nan(value) for value in found]
-    if isinstance(found, float) and not float("-inf") < found < float("inf"):
+    if isinstance(payload, dict):
+        return {name: without_nan(value) for name, value in payload.items()}
+    if isinstance(payload, list | tuple):
+        return [without_nan(value) for value in payload]
+    if isinstance(payload, float) and not float("-inf") < payload < float("inf"):
         return None
-    return found
+    return payload

@@ -8,7 +8,7 @@
     then the arrays, each at a multiple of 64 bytes:
       rows           (rows, dim) float16, of length 1 but for rounding
       labels         (rows,) int32: places in the header's classes, -1 for none
-      hashes         (rows, 32) uint8: SHA-256 of each picture's file
+      hashes         (rows, 32) uint8: SHA-256 of each image's file
       path_ends      (rows,) int64, and paths: UTF-8, one after the other
       approximate    what faiss needs to search without looking at every row; may be absent
 
@@ -40,7 +40,7 @@ ALIGNED = 64  # bytes
 MOST_HEADER = 2**28  # bytes: a length that nobody meant would else be allocated
 AT_ONCE = 2**22  # bytes that are hashed at once
 INFINITE = 0x7C00  # bits of the exponent of a float16
-AGAIN = "index the pictures again, or bring back a copy"
+AGAIN = "index the images again, or bring back a copy"
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,19 +127,19 @@ def read_index(
             raise Mistake(f"{path} is a pipe; name a file that `shadowmetric index` wrote.")
         with path.open("rb") as file:  # all is read from this one, whatever takes its place meanwhile
             if copied is None:
-                return checked(path, file, *read_header(path, file), tell)
+                return check_arrays(path, file, *read_header(path, file), tell)
             with copied(path, file) as copy:
-                return checked(path, copy, *read_header(path, copy), tell)
+                return check_arrays(path, copy, *read_header(path, copy), tell)
     except IsADirectoryError:
         raise Mistake(f"{path} is a folder; name the index, a file that `shadowmetric index` wrote.") from None
     except FileNotFoundError:
         raise Mistake(f"{path} is not there; write it by `shadowmetric index RUN FOLDER --out {path}`.") from None
-    except OSError as wrong:
-        raise Mistake(f"{path} cannot be read ({wrong.strerror}).") from None
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as wrong:
-        if isinstance(wrong, Mistake):
+    except OSError as error:
+        raise Mistake(f"{path} cannot be read ({error.strerror}).") from None
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        if isinstance(error, Mistake):
             raise
-        raise damaged(path, f"its header makes no sense: {wrong!r}") from None
+        raise damage_error(path, f"its header makes no sense: {error!r}") from None
 
 
 def read_header(path: Path, file: BinaryIO) -> tuple[dict[str, Any], int]:
@@ -154,61 +154,61 @@ def read_header(path: Path, file: BinaryIO) -> tuple[dict[str, Any], int]:
     if version != VERSION:
         raise Mistake(f"{path} has version {version} of the index format, and this program reads {VERSION}; {AGAIN}.")
     if length > MOST_HEADER:
-        raise damaged(path, "the length of its header")
+        raise damage_error(path, "the length of its header")
     text = file.read(length)
     if len(text) < length:
         raise cut_short(path)
     if hashlib.sha256(text).digest() != digest:
-        raise damaged(path, "its header")
+        raise damage_error(path, "its header")
     try:
         header = json.loads(text)
-    except (RecursionError, ValueError) as wrong:
-        raise damaged(path, f"its header is no JSON: {type(wrong).__name__}") from None
+    except (RecursionError, ValueError) as error:
+        raise damage_error(path, f"its header is no JSON: {type(error).__name__}") from None
     if not isinstance(header, dict):
-        raise damaged(path, "its header is no table")
+        raise damage_error(path, "its header is no table")
     return header, file.tell()
 
 
-def checked(
+def check_arrays(
     path: Path, file: BinaryIO, header: dict[str, Any], place: int, tell: Callable[[float], None] | None
 ) -> tuple[About, Contents]:
     """Return the arrays if every one is whole and as large as the header says."""
     size = os.fstat(file.fileno()).st_size
     about, rows = about_from(header["about"], str(path)), int(header["rows"])
     classes = tuple(str(name) for name in header["classes"])
-    found: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     for name, wanted in header["arrays"].items():
         place += -place % ALIGNED
         if place + wanted["bytes"] > size:
             raise cut_short(path)
-        found[name] = mapped(file, place, wanted["bytes"])
-        if sha256(found[name], tell) != wanted["sha256"]:
-            raise damaged(path, f"its array {name}")
+        arrays[name] = map_bytes(file, place, wanted["bytes"])
+        if sha256(arrays[name], tell) != wanted["sha256"]:
+            raise damage_error(path, f"its array {name}")
         place += wanted["bytes"]
     if place != size:
-        raise damaged(path, f"it has {size - place:,} bytes too many")
-    ends = found["path_ends"].view("<i8")
+        raise damage_error(path, f"it has {size - place:,} bytes too many")
+    ends = arrays["path_ends"].view("<i8")
     contents = Contents(
-        found["rows"].view("<f2").reshape(rows, about.dim),
-        found["labels"].view("<i4"),
-        found["hashes"].reshape(rows, 32),
-        StoredPaths(ends, found["paths"]),
+        arrays["rows"].view("<f2").reshape(rows, about.dim),
+        arrays["labels"].view("<i4"),
+        arrays["hashes"].reshape(rows, 32),
+        StoredPaths(ends, arrays["paths"]),
         classes,
-        found.get("approximate"),
+        arrays.get("approximate"),
         str(header["approximate"]),
     )
     if not len(contents.labels) == len(ends) == rows:
-        raise damaged(path, "its arrays have different numbers of rows")
+        raise damage_error(path, "its arrays have different numbers of rows")
     if rows and not -1 <= contents.labels.min() <= contents.labels.max() < len(classes):
-        raise damaged(path, "it has classes without a name")
-    if (np.diff(ends, prepend=0) < 0).any() or (ends[-1] if rows else 0) != len(found["paths"]):
-        raise damaged(path, "its paths do not end where it says")
+        raise damage_error(path, "it has classes without a name")
+    if (np.diff(ends, prepend=0) < 0).any() or (ends[-1] if rows else 0) != len(arrays["paths"]):
+        raise damage_error(path, "its paths do not end where it says")
     if any(((part.view("<u2") & INFINITE) == INFINITE).any() for part in parts(contents.rows)):
-        raise damaged(path, "it has rows that are not finite")
+        raise damage_error(path, "it has rows that are not finite")
     return about, contents
 
 
-def mapped(file: BinaryIO, place: int, size: int) -> np.ndarray:
+def map_bytes(file: BinaryIO, place: int, size: int) -> np.ndarray:
     """Return bytes of a file, mapped into memory; they stay so when the file is closed."""
     if size == 0:
         return np.empty(0, np.uint8)
@@ -238,6 +238,6 @@ def cut_short(path: Path) -> Mistake:
     return Mistake(f"{path} is cut short; {AGAIN}.")
 
 
-def damaged(path: Path, what: str) -> Mistake:
+def damage_error(path: Path, what: str) -> Mistake:
     """Return the refusal of a file whose bytes are not those that were written."""
     return Mistake(f"{path} is damaged ({what}); {AGAIN}.")

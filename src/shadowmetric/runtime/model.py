@@ -1,6 +1,6 @@
 """An exported model: squares of pixels in, embeddings of length 1 out.
 
-The file says itself what it takes. Its input is (batch, channels, size, size) uint8; scaling, normalising and unit
+The file says itself what it takes. Its input is (batch, channels, size, size) uint8; scaling, normalizing and unit
 length are inside the graph; the metadata `shadowmetric` is JSON: about the model (`entries.About`, without a folder).
 
 Memory: the weights, and onnxruntime's arena for one batch.
@@ -31,17 +31,17 @@ class OnnxModel:
             options.intra_op_num_threads = threads
         try:
             self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        except Exception as wrong:  # onnxruntime has a class for every reason, none of them public
+        except Exception as error:  # onnxruntime has a class for every reason, none of them public
             raise Mistake(
-                f"{path} is no model that onnxruntime {onnxruntime.__version__} reads ({short(wrong)})."
+                f"{path} is no model that onnxruntime {onnxruntime.__version__} reads ({short(error)})."
             ) from None
         metadata = self.session.get_modelmeta().custom_metadata_map
         if METADATA not in metadata:
             raise Mistake(f"{path} does not say what it takes; give a model that `shadowmetric export` wrote.")
         try:
             plain = json.loads(metadata[METADATA])
-        except (RecursionError, ValueError) as wrong:
-            raise Mistake(f"{path} does not say what it takes ({wrong}); export it again.") from None
+        except (RecursionError, ValueError) as error:
+            raise Mistake(f"{path} does not say what it takes ({error}); export it again.") from None
         self.about: About = about_from(plain, str(path))
         self.input = self.session.get_inputs()[0].name
         self.check(path)
@@ -60,6 +60,6 @@ class OnnxModel:
         return np.asarray(self.session.run(None, {self.input: squares})[0])
 
 
-def short(wrong: BaseException) -> str:
+def short(error: BaseException) -> str:
     """Return the first words of an error that may have many."""
-    return " ".join(str(wrong).split())[:200]
+    return " ".join(str(error).split())[:200]

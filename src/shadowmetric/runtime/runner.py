@@ -1,15 +1,15 @@
 """The commands of a bundle, for a device that has onnxruntime, numpy and pillow and nothing else.
 
-    python -m device search PICTURE... [--top 10] [--class NAME] [--json]
+    python -m device search IMAGE... [--top 10] [--class NAME] [--json]
     python -m device verify A B [--rate 0.01] [--json]
-    python -m device add PICTURE... [--class NAME]
+    python -m device add IMAGE... [--class NAME]
     python -m device info
 
-`add` embeds pictures and enters them into the bundle's index under the paths as they are given, with `./` and the like
-removed; nothing is copied. The paths that came with the bundle are those below the folder that it was made of; a
-picture with the path of one that is in the index takes its place, if its content or class is another.
+`add` embeds images and enters them into the bundle's index under the paths as they are given, with `./` and the like
+removed; nothing is copied. The paths that came with the bundle are those below the folder that it was made of; an
+image with the path of one that is in the index takes its place, if its content or class is another.
 
-What was got wrong is one sentence on standard error and exit code 2. Pictures that cannot be read are named there, the
+What was got wrong is one sentence on standard error and exit code 2. Images that cannot be read are named there, the
 others are seen to, and the exit code is 1.
 """
 
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .bundle import Bundle, Picture
+from .bundle import Bundle, Image
 from .errors import BrokenImage, Mistake
 
 HOME = Path(__file__).resolve().parent.parent
@@ -32,9 +32,9 @@ def main(words: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
-    given = arguments().parse_args(words)
+    options = arguments().parse_args(words)
     try:
-        return given.run(Bundle(given.bundle), given)
+        return options.run(Bundle(options.bundle), options)
     except Mistake as mistake:
         complain(str(mistake))
         return 2
@@ -44,8 +44,8 @@ def main(words: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as wrong:  # a full disk, a folder that may not be written to
-        complain(f"{wrong.filename or 'a file'}: {wrong.strerror}.")
+    except OSError as error:  # a full disk, a folder that may not be written to
+        complain(f"{error.filename or 'a file'}: {error.strerror}.")
         return 2
     except KeyboardInterrupt:
         complain("Stopped.")
@@ -54,26 +54,26 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def arguments() -> argparse.ArgumentParser:
     """Return what the command line may say."""
-    parser = argparse.ArgumentParser("python -m device", description="Search and compare pictures without torch.")
+    parser = argparse.ArgumentParser("python -m device", description="Search and compare images without torch.")
     parser.add_argument("--bundle", type=Path, default=HOME, help="the bundle's folder; default: the one this is in")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    one = commands.add_parser("search", help="find the most similar pictures of the index")
-    one.add_argument("pictures", nargs="+", metavar="PICTURE")
+    one = commands.add_parser("search", help="find the most similar images of the index")
+    one.add_argument("images", nargs="+", metavar="IMAGE")
     one.add_argument("--top", type=int, default=10, help="how many to find for each; default: 10")
-    one.add_argument("--class", dest="label", metavar="NAME", help="search among the pictures of this class alone")
+    one.add_argument("--class", dest="label", metavar="NAME", help="search among the images of this class alone")
     one.add_argument("--json", action="store_true", help="print JSON")
     one.set_defaults(run=search)
 
-    one = commands.add_parser("verify", help="say whether two pictures show the same")
-    one.add_argument("pictures", nargs=2, metavar="PICTURE")
+    one = commands.add_parser("verify", help="say whether two images show the same")
+    one.add_argument("images", nargs=2, metavar="IMAGE")
     one.add_argument("--rate", type=float, default=0.01, help="of pairs of two classes that may pass; default: 0.01")
     one.add_argument("--json", action="store_true", help="print JSON")
     one.set_defaults(run=verify)
 
-    one = commands.add_parser("add", help="enter pictures into the index, under the paths as they are given")
-    one.add_argument("pictures", nargs="+", metavar="PICTURE")
-    one.add_argument("--class", dest="label", metavar="NAME", help="the class of these pictures")
+    one = commands.add_parser("add", help="enter images into the index, under the paths as they are given")
+    one.add_argument("images", nargs="+", metavar="IMAGE")
+    one.add_argument("--class", dest="label", metavar="NAME", help="the class of these images")
     one.set_defaults(run=add)
 
     one = commands.add_parser("info", help="say what the bundle holds")
@@ -81,33 +81,35 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def search(bundle: Bundle, given: Any) -> int:
-    """Print the nearest pictures of each picture."""
+def search(bundle: Bundle, options: Any) -> int:
+    """Print the nearest images of each image."""
     _, contents = bundle.index()
-    pictures, broken = read_all(bundle, given.pictures)
-    found = [(one, bundle.search(one, given.top, given.label, contents)) for one in pictures]
-    if given.json:
+    images, broken = read_all(bundle, options.images)
+    results = [(one, bundle.search(one, options.top, options.label, contents)) for one in images]
+    if options.json:
         show_json(
             [
                 {"query": query.name, "hits": [{**hit.entry._asdict(), "similarity": hit.similarity} for hit in hits]}
-                for query, hits in found
+                for query, hits in results
             ]
         )
     else:
-        for query, hits in found:
-            print(shown(query.name))
+        for query, hits in results:
+            print(printable(query.name))
             for rank, hit in enumerate(hits, start=1):
-                print(f"{rank:4}  {hit.similarity:6.3f}  {shown(hit.entry.label or '-')}  {shown(hit.entry.path)}")
+                print(
+                    f"{rank:4}  {hit.similarity:6.3f}  {printable(hit.entry.label or '-')}  {printable(hit.entry.path)}"
+                )
     return 1 if broken else 0
 
 
-def verify(bundle: Bundle, given: Any) -> int:
-    """Print whether two pictures show the same."""
-    pictures, broken = read_all(bundle, given.pictures)
+def verify(bundle: Bundle, options: Any) -> int:
+    """Print whether two images show the same."""
+    images, broken = read_all(bundle, options.images)
     if broken:
         return 1
-    decision = bundle.verify(pictures[0], pictures[1], given.rate)
-    if given.json:
+    decision = bundle.verify(images[0], images[1], options.rate)
+    if options.json:
         show_json(decision.__dict__)
     else:
         print(
@@ -118,53 +120,53 @@ def verify(bundle: Bundle, given: Any) -> int:
     return 0
 
 
-def add(bundle: Bundle, given: Any) -> int:
-    """Enter pictures into the index."""
-    if given.label is not None and not given.label.strip():
+def add(bundle: Bundle, options: Any) -> int:
+    """Enter images into the index."""
+    if options.label is not None and not options.label.strip():
         raise Mistake("the class is empty; name one, or leave --class out.")
-    names = list(dict.fromkeys(Path(os.path.normpath(name)).as_posix() for name in given.pictures))
-    pictures, broken = read_all(bundle, names)
-    new, replaced, left_out = bundle.add(pictures, given.label) if pictures else (0, 0, [])
+    names = list(dict.fromkeys(Path(os.path.normpath(name)).as_posix() for name in options.images))
+    images, broken = read_all(bundle, names)
+    new, replaced, left_out = bundle.add(images, options.label) if images else (0, 0, [])
     for sentence in left_out:
         complain(sentence)
-    print(f"{new} added, {replaced} replaced; the index has {len(bundle.index()[1]):,} pictures.")
+    print(f"{new} added, {replaced} replaced; the index has {len(bundle.index()[1]):,} images.")
     return 1 if broken or left_out else 0
 
 
-def info(bundle: Bundle, given: Any) -> int:
+def info(bundle: Bundle, options: Any) -> int:
     """Print what the bundle holds."""
     about, contents = bundle.index()
     calibration, shape = bundle.calibration(), about.shape
-    print(f"pictures     {len(contents):,} of {len(contents.classes):,} classes, rows of {about.dim} numbers")
+    print(f"images     {len(contents):,} of {len(contents.classes):,} classes, rows of {about.dim} numbers")
     print(f"model        {shape.channels} x {shape.size} x {shape.size} pixels, {about.fingerprint}")
-    print(f"threshold    measured on {shown(calibration.pictures)}")
+    print(f"threshold    measured on {printable(calibration.images)}")
     for name, value in about.trained.items():
-        print(f"{shown(name)}: {shown(value)}")
+        print(f"{printable(name)}: {printable(value)}")
     return 0
 
 
-def read_all(bundle: Bundle, names: Sequence[str]) -> tuple[list[Picture], int]:
-    """Return the pictures that can be read, and how many cannot, each of which is named."""
-    found, broken = [], 0
+def read_all(bundle: Bundle, names: Sequence[str]) -> tuple[list[Image], int]:
+    """Return the images that can be read, and how many cannot, each of which is named."""
+    images, broken = [], 0
     for name in names:
         try:
-            found.append(bundle.read(name))
-        except BrokenImage as wrong:
-            complain(str(wrong))
+            images.append(bundle.read(name))
+        except BrokenImage as error:
+            complain(str(error))
             broken += 1
-    return found, broken
+    return images, broken
 
 
-def show_json(found: Any) -> None:
+def show_json(payload: Any) -> None:
     """Print JSON in ASCII: names of files may hold anything."""
-    print(json.dumps(found, indent=2))
+    print(json.dumps(payload, indent=2))
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """Return a text that a terminal cannot take for its own commands."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def complain(sentence: str) -> None:
     """Print one line on standard error."""
-    print(shown(" ".join(sentence.split())), file=sys.stderr)
+    print(printable(" ".join(sentence.split())), file=sys.stderr)

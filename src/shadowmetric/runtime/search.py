@@ -1,4 +1,4 @@
-"""The most similar pictures of an index, by numpy alone.
+"""The most similar images of an index, by numpy alone.
 
 Naive program: for each query the k largest of rows @ query, equal ones in the order of the index. Rows are stored in
 float16. A product in float32, a block at a time, proposes a few rows more than k, whose cosines are then measured
@@ -16,7 +16,7 @@ import numpy as np
 
 from .entries import Hit
 from .errors import Mistake
-from .exact_cosines import SPARE, exact_cosines, on_grid, ranked, reach, settled
+from .exact_cosines import SPARE, exact_cosines, is_settled, on_grid, rank_cosines, reach
 from .index_file import Contents
 
 BLOCK_NUMBERS = 2**20  # of rows in float32: 4 MiB
@@ -24,22 +24,22 @@ QUERIES = 64  # at once
 
 
 def nearest(contents: Contents, rows: np.ndarray, k: int, label: str | None = None) -> list[list[Hit]]:
-    """Return for each row, (queries, dim) float32 of length 1, its k most similar pictures, best first.
+    """Return for each row, (queries, dim) float32 of length 1, its k most similar images, best first.
 
-    label: search among the pictures of this class alone.
+    label: search among the images of this class alone.
     """
     dim = contents.rows.shape[1]
     if rows.ndim != 2 or rows.shape[1] != dim:
         raise ValueError(f"rows have shape {rows.shape}; give (queries, {dim}) as the index has.")
     if k < 1:
-        raise Mistake(f"{k} neighbours were asked for; ask for 1 or more.")
+        raise Mistake(f"{k} neighbors were asked for; ask for 1 or more.")
     some = None if label is None else numbers_of(contents, label)
-    found = []
+    matches = []
     for start in range(0, len(rows), QUERIES):
-        found += best_of(contents.rows, on_grid(rows[start : start + QUERIES]), k, some)
+        matches += best_of(contents.rows, on_grid(rows[start : start + QUERIES]), k, some)
     return [
         [Hit(contents.entry(int(number)), min(float(value), 1.0)) for value, number in zip(*best, strict=True)]
-        for best in found
+        for best in matches
     ]
 
 
@@ -52,13 +52,13 @@ def best_of(
     proposed = largest(stored, queries if few else queries.astype(np.float64), k + SPARE if few else k, some)
     if not few:
         return proposed
-    found = []
+    matches = []
     for query, near, (values, numbers) in zip(queries, reach(queries), proposed, strict=True):
-        if settled(values[None], k, near)[0]:
-            found.append(ranked(exact_cosines(stored[numbers], query), numbers, k))
+        if is_settled(values[None], k, near)[0]:
+            matches.append(rank_cosines(exact_cosines(stored[numbers], query), numbers, k))
         else:
-            found += largest(stored, query[None].astype(np.float64), k, some)
-    return found
+            matches += largest(stored, query[None].astype(np.float64), k, some)
+    return matches
 
 
 def largest(
@@ -74,7 +74,7 @@ def largest(
         part = buffer[: len(numbers)]
         part[:] = stored[start : start + len(numbers)] if some is None else stored[numbers]
         values = products(queries, part)  # (queries, block)
-        best = [merged(*kept, these, numbers, k) for kept, these in zip(best, values, strict=True)]
+        best = [merge_best(*kept, these, numbers, k) for kept, these in zip(best, values, strict=True)]
     return best
 
 
@@ -83,7 +83,7 @@ def products(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return queries @ rows.T
 
 
-def merged(
+def merge_best(
     similarity: np.ndarray, number: np.ndarray, values: np.ndarray, numbers: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the k best of those kept and of a block behind them, best first, equal ones by their number."""
@@ -101,12 +101,12 @@ def merged(
 def numbers_of(contents: Contents, label: str) -> np.ndarray:
     """Return the rows of a class."""
     if label not in contents.classes:
-        raise unknown_class(label, contents.classes)
+        raise unknown_class_error(label, contents.classes)
     return np.flatnonzero(np.asarray(contents.labels) == contents.classes.index(label))
 
 
-def unknown_class(label: str, classes: Sequence[str]) -> Mistake:
-    """Return the refusal of a class that no picture has."""
+def unknown_class_error(label: str, classes: Sequence[str]) -> Mistake:
+    """Return the refusal of a class that no image has."""
     near = difflib.get_close_matches(label, classes, n=3, cutoff=0.4) or list(classes[:3])
     such = f", such as {', '.join(near)}" if near else ""
-    return Mistake(f"no picture has the class {label!r}; there are {len(classes):,}{such}.")
+    return Mistake(f"no image has the class {label!r}; there are {len(classes):,}{such}.")

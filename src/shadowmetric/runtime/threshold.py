@@ -1,4 +1,4 @@
-"""From the cosine of two pictures to "the same" or not, by what was measured on pictures with known classes.
+"""From the cosine of two images to "the same" or not, by what was measured on images with known classes.
 
 A calibration is a table: cosines in rising order, and for each
 
@@ -21,7 +21,7 @@ COLUMNS = ("cosines", "false_accepts", "true_accepts", "confidence")
 
 @dataclass(frozen=True)
 class Decision:
-    """Whether two pictures show the same, and how sure that is."""
+    """Whether two images show the same, and how sure that is."""
 
     same: bool
     cosine: float
@@ -33,10 +33,10 @@ class Decision:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was measured, on which pictures, with which model."""
+    """What was measured, on which images, with which model."""
 
     fingerprint: str  # of the model
-    pictures: str  # which, in words
+    images: str  # which, in words
     genuine_pairs: int
     impostor_pairs: int
     cosines: tuple[float, ...]
@@ -53,7 +53,7 @@ class Calibration:
         if not self.least_rate() <= rate <= 1:
             raise Mistake(
                 f"the rate of false accepts is {rate:g}; {self.impostor_pairs:,} pairs of two classes were measured, "
-                f"so give {rounded_up(self.least_rate()):g} to 1."
+                f"so give {round_up(self.least_rate()):g} to 1."
             )
         place = bisect_left(range(len(self.cosines) - 1), True, key=lambda k: self.false_accepts[k] <= rate)
         return Decision(
@@ -74,20 +74,20 @@ class Calibration:
         return asdict(self)
 
 
-def rounded_up(rate: float) -> float:
+def round_up(rate: float) -> float:
     """Return a rate with two digits that is not smaller."""
     digits = 2 - math.floor(math.log10(rate)) - 1
     return math.ceil(rate * 10**digits * (1 - 1e-12)) / 10**digits
 
 
-def calibration_from(found: Any, where: str, remedy: str = "remove it, and it is measured again") -> Calibration:
+def calibration_from(payload: Any, where: str, remedy: str = "remove it, and it is measured again") -> Calibration:
     """Return what JSON says; `where` it was found, and what to do, stand in the refusal."""
     try:
-        columns = {name: tuple(float(value) for value in found[name]) for name in COLUMNS}
-        words = str(found["fingerprint"]), str(found["pictures"])
-        calibration = Calibration(*words, int(found["genuine_pairs"]), int(found["impostor_pairs"]), **columns)
-    except (KeyError, OverflowError, TypeError, ValueError) as wrong:
-        raise Mistake(f"{where} is no calibration ({wrong!r}); {remedy}.") from None
+        columns = {name: tuple(float(value) for value in payload[name]) for name in COLUMNS}
+        words = str(payload["fingerprint"]), str(payload["images"])
+        calibration = Calibration(*words, int(payload["genuine_pairs"]), int(payload["impostor_pairs"]), **columns)
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
+        raise Mistake(f"{where} is no calibration ({error!r}); {remedy}.") from None
     if len({len(values) for values in columns.values()}) != 1 or not calibration.cosines:
         raise Mistake(f"{where} has columns of different lengths; {remedy}.")
     if calibration.impostor_pairs < 1 or list(calibration.cosines) != sorted(calibration.cosines):

@@ -121,7 +121,7 @@ def test_noise_is_the_largest_difference_that_a_factor_makes_in_a_seed_of_both(t
         (TrainSettings(optimizer="sgd", weight_decay=0.0), "sgd takes twice the step"),
     ],
 )
-def test_a_factor_is_noise_only_where_the_optimiser_ignores_it(tmp_path, settings, reason):
+def test_a_factor_is_noise_only_where_the_optimizer_ignores_it(tmp_path, settings, reason):
     plan = Plan(settings, tmp_path, losses=("shadow",), seeds=1)
     for name, recall in (("shadow", 0.91), ("double_shadow", 0.90)):
         finish(plan, name, {0: recall})

@@ -36,8 +36,8 @@ def result(capsys, *tokens):
     return code, *capsys.readouterr()
 
 
-def pictures(folder, names):
-    """Save a picture of its own for each name, such as a/1.png."""
+def make_images(folder, names):
+    """Save an image of its own for each name, such as a/1.png."""
     for number, name in enumerate(names):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,15 +92,15 @@ def test_a_check_of_the_embedded_digits(capsys):
     assert "Nothing is wrong; no image was decoded." in result(capsys, "check", "digits", "--quick")[1]
 
 
-def test_a_check_of_own_pictures_and_what_is_wrong(capsys, folder):
-    pictures(folder / "own", PARTED)
+def test_a_check_of_own_images_and_what_is_wrong(capsys, folder):
+    make_images(folder / "own", PARTED)
     assert result(capsys, "check", "folder:own")[0] == 0
     (folder / "own/train/a/0.png").write_bytes(b"broken")
     (folder / "own/test/b/9.png").write_bytes((folder / "own/train/b/1.png").read_bytes())
     (folder / "own/train/b/8.png").write_bytes((folder / "own/train/b/1.png").read_bytes())
     code, out, _ = result(capsys, "check", "folder:own")
     assert code == 1
-    assert "1 image cannot be read:\n  own/train/a/0.png cannot be read as a picture" in out
+    assert "1 image cannot be read:\n  own/train/a/0.png cannot be read as an image" in out
     assert "1 test image has the pixels of a training image:\n  test/b/9.png = train/b/1.png" in out
     assert "train: 1 image has the pixels of another in it:\n  train/b/8.png = train/b/1.png" in out
     assert "Wrong: 1 images cannot be read." in out
@@ -109,7 +109,7 @@ def test_a_check_of_own_pictures_and_what_is_wrong(capsys, folder):
 
 
 def test_a_check_as_json(capsys, folder):
-    pictures(folder / "own", PARTED)
+    make_images(folder / "own", PARTED)
     (folder / "own/train/a/0.png").write_bytes(b"broken")
     code, out, _ = result(capsys, "check", "folder:own", "--json")
     found = json.loads(out)
@@ -120,7 +120,7 @@ def test_a_check_as_json(capsys, folder):
 
 @pytest.fixture
 def toy(monkeypatch):
-    """Enter a dataset that is a folder per class below Toy, with twelve pictures."""
+    """Enter a dataset that is a folder per class below Toy, with twelve images."""
 
     def read(root, allow_partial):
         if not (root / "Toy").is_dir():
@@ -137,7 +137,7 @@ def toy(monkeypatch):
 
 
 def archive(folder, names=PARTED):
-    pictures(folder / "source", names)
+    make_images(folder / "source", names)
     with zipfile.ZipFile(folder / "toy.zip", "w") as out:
         for name in names:
             out.write(folder / "source" / name, f"Toy/{name}")
@@ -164,7 +164,7 @@ def test_a_partial_archive_must_be_allowed(capsys, folder, toy):
 
 
 def test_a_download(capsys, folder, toy, monkeypatch):
-    with_download = replace(toy, download=lambda root: pictures(root / "Toy", PARTED))
+    with_download = replace(toy, download=lambda root: make_images(root / "Toy", PARTED))
     monkeypatch.setitem(catalogue.DATASETS, "toy", with_download)
     code, out, _ = result(capsys, "add", "toy", "--data-root", "elsewhere")
     assert (code, out.strip()) == (

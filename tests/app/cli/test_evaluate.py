@@ -19,7 +19,7 @@ from shadowmetric.app.cli import main, screen
 from shadowmetric.app.cli.evaluation import table as evaluate_table
 from shadowmetric.app.cli.evaluation.input import Evaluated
 from shadowmetric.app.cli.evaluation.worst import print_worst
-from shadowmetric.app.data.own.arrays import LabelledRows
+from shadowmetric.app.data.own.arrays import LabeledRows
 from shadowmetric.evaluation import MEASURES, Interval
 from shadowmetric.evaluation.collapse import Collapse
 
@@ -28,11 +28,11 @@ RETRIEVAL_ONLY = ("--measures", "recall_at", "map_at_r")
 
 
 def sample(rows=60, dim=8, classes=5, seed=0, noise=1.0):
-    """Return embeddings around class centres, and labels."""
+    """Return embeddings around class centers, and labels."""
     generator = np.random.default_rng(seed)
     labels = generator.integers(0, classes, rows)
-    centres = np.random.default_rng(99).normal(size=(classes, dim))
-    return (centres[labels] + noise * generator.normal(size=(rows, dim))).astype("f4"), labels
+    centers = np.random.default_rng(99).normal(size=(classes, dim))
+    return (centers[labels] + noise * generator.normal(size=(rows, dim))).astype("f4"), labels
 
 
 EMBEDDINGS, LABELS = sample()
@@ -82,7 +82,7 @@ def read_json(text):
 
 
 def terminal(width):
-    """Return a terminal of so many columns, without colours."""
+    """Return a terminal of so many columns, without colors."""
     return Console(width=width, highlight=False, force_terminal=True, color_system=None)
 
 
@@ -132,7 +132,7 @@ def test_the_tables_hold_the_figures_of_the_library(capsys, folder):
 def test_settings_reach_the_library_and_are_printed(capsys, folder):
     out = printed(
         capsys,
-        *("e.npy", "l.npy", "--recall-at", "1", "3", "--precision-at", "2", "--neighbours", "3"),
+        *("e.npy", "l.npy", "--recall-at", "1", "3", "--precision-at", "2", "--neighbors", "3"),
         *("--silhouette-distance", "cosine", "--no-interval", "--worst", "0", "--scratch-mb", "1"),
     )
     scores = sm.evaluate(
@@ -332,7 +332,7 @@ def test_tables_fit_the_terminal(capsys, folder, monkeypatch, width, labels):
 def test_long_paths_leave_room_for_the_figures_of_the_worst_queries(width):
     names = tuple(f"001.Black_footed_Albatross/[b]Black\x1bFooted_Albatross_{n:04}_796111.jpg" for n in range(60))
     classes = [f"{n:03}.Black_footed_Albatross_{n}" for n in range(LABELS.max() + 1)]
-    what = Evaluated(Path("run"), LabelledRows(EMBEDDINGS, LABELS), None, None, classes, names)
+    what = Evaluated(Path("run"), LabeledRows(EMBEDDINGS, LABELS), None, None, classes, names)
     scores = sm.evaluate(EMBEDDINGS, LABELS, progress=False)
     console = Console(width=width, highlight=False, force_terminal=False, file=io.StringIO())
     print_worst(console, what, scores, 3)
@@ -348,7 +348,7 @@ def test_long_paths_leave_room_for_the_figures_of_the_worst_queries(width):
         assert "\x1b" not in line
 
 
-def test_without_a_terminal_there_are_no_colours_and_sentences_are_not_folded(capsys, folder):
+def test_without_a_terminal_there_are_no_colors_and_sentences_are_not_folded(capsys, folder):
     long = folder / ("x" * 120 + ".npy")
     np.save(long, EMBEDDINGS)
     out = printed(capsys, str(long), "l.npy", "--measures", "recall_at")
@@ -548,7 +548,7 @@ def test_control_c_is_one_line_and_exit_code_130(capsys, folder, monkeypatch):
         ("e.npy l.npy --confusion --measures nmi", "--confusion needs the measure accuracy; add it to --measures."),
         ("e.npy l.npy --recall-at 1 0", "--recall-at is 0; it must be 1 or more."),
         ("e.npy l.npy --precision-at -1", "--precision-at is -1; it must be 1 or more."),
-        ("e.npy l.npy --neighbours 0", "--neighbours is 0; it must be 1 or more."),
+        ("e.npy l.npy --neighbors 0", "--neighbors is 0; it must be 1 or more."),
         ("e.npy l.npy --queries 0", "--queries is 0; it must be 1 or more."),
         ("e.npy l.npy --scratch-mb 0", "--scratch-mb is 0; it must be 1 or more."),
         ("e.npy l.npy --worst -1", "--worst is -1; it must be 0 or more."),

@@ -56,7 +56,7 @@ def test_a_refusal_shows_the_table_and_ends_with_1(capsys, digits_run, tmp_path)
     assert "model-int8.onnx" in run(capsys, *words).out
 
 
-@pytest.mark.parametrize(("words", "option"), [(["--out"], "--out"), (["--pictures", ".", "--bundle"], "--bundle")])
+@pytest.mark.parametrize(("words", "option"), [(["--out"], "--out"), (["--gallery", ".", "--bundle"], "--bundle")])
 def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(
     capsys, digits_run, tmp_path, monkeypatch, words, option
 ):
@@ -82,23 +82,23 @@ def test_json_is_all_that_is_printed(capsys, digits_run):
     assert (found["bundle"], said.err) == (None, "")
 
 
-def test_a_bundle_is_written_with_the_pictures(capsys, digits_run, exported, pictures, monkeypatch, tmp_path):
+def test_a_bundle_is_written_with_the_images(capsys, digits_run, exported, images, monkeypatch, tmp_path):
     monkeypatch.setattr(exporting, "export", lambda *_, **__: exported)
-    said = run(capsys, digits_run.folder, "--bundle", "small", "--pictures", pictures).out
+    said = run(capsys, digits_run.folder, "--bundle", "small", "--gallery", images).out
     assert "The bundle is small" in said
-    assert "the int8 model and an index of 40 pictures" in said
+    assert "the int8 model and an index of 40 images" in said
     assert (tmp_path / "small" / "device" / "__main__.py").is_file()
-    words = (digits_run.folder, "--bundle", "small", "--pictures", pictures, "--json")
-    assert json.loads(run(capsys, *words).out)["bundle"]["pictures"] == 40
+    words = (digits_run.folder, "--bundle", "small", "--gallery", images, "--json")
+    assert json.loads(run(capsys, *words).out)["bundle"]["images"] == 40
 
 
 def test_a_refused_8_bit_model_still_gives_a_bundle_with_the_float_one(
-    capsys, digits_run, exported, pictures, monkeypatch
+    capsys, digits_run, exported, images, monkeypatch
 ):
     refused = replace(exported, files={"fp32": exported.files["fp32"]}, refusal="too bad.")
     monkeypatch.setattr(exporting, "export", lambda *_, **__: refused)
-    said = run(capsys, digits_run.folder, "--bundle", "small", "--pictures", pictures, code=1)
-    assert "the fp32 model and an index of 40 pictures" in said.out
+    said = run(capsys, digits_run.folder, "--bundle", "small", "--gallery", images, code=1)
+    assert "the fp32 model and an index of 40 images" in said.out
     assert said.err == "Stopped: too bad.\n"
 
 
@@ -107,9 +107,9 @@ def test_a_refused_8_bit_model_still_gives_a_bundle_with_the_float_one(
     [
         (["nowhere"], "nowhere is not there; name the folder of a run"),
         (["untrained"], "untrained has no best.safetensors yet; train on with"),
-        (["a", "--bundle", "b"], "--bundle DIR and --pictures FOLDER belong together"),
-        (["a", "--pictures", "b"], "--bundle DIR and --pictures FOLDER belong together"),
-        (["a", "--bundle", "untrained", "--pictures", "b"], "untrained is there and holds other things than a bundle"),
+        (["a", "--bundle", "b"], "--bundle DIR and --gallery FOLDER belong together"),
+        (["a", "--gallery", "b"], "--bundle DIR and --gallery FOLDER belong together"),
+        (["a", "--bundle", "untrained", "--gallery", "b"], "untrained is there and holds other things than a bundle"),
         (["a", "--limit", "5"], "--limit is 5.0; it is a share"),
         (["a", "--images", "0"], "--images is 0; give 2 or more"),
         (["a", "--images", "many"], "many"),
@@ -125,10 +125,10 @@ def test_mistakes_are_one_sentence(capsys, digits_run, tmp_path, words, sentence
     assert [path.name for path in tmp_path.iterdir()] == ["untrained"]
 
 
-def test_pictures_that_are_not_there_are_refused_before_the_work(capsys, digits_run, monkeypatch):
+def test_images_that_are_not_there_are_refused_before_the_work(capsys, digits_run, monkeypatch):
     monkeypatch.setattr(exporting, "export", lambda *_, **__: pytest.fail("worked"))
-    said = run(capsys, digits_run.folder, "--bundle", "small", "--pictures", "nowhere", code=2).err
-    assert "nowhere is not there; give a folder of pictures" in said
+    said = run(capsys, digits_run.folder, "--bundle", "small", "--gallery", "nowhere", code=2).err
+    assert "nowhere is not there; give a folder of images" in said
 
 
 def test_a_missing_extra_is_named(capsys, monkeypatch):
@@ -139,8 +139,8 @@ def test_a_missing_extra_is_named(capsys, monkeypatch):
 
 def test_help_names_every_choice(capsys):
     said = run(capsys, "--help").out
-    for word in ("RUN", "--out", "--no-int8", "--limit", "--accept-loss", "--images", "--bundle", "--pictures"):
+    for word in ("RUN", "--out", "--no-int8", "--limit", "--accept-loss", "--images", "--bundle", "--gallery"):
         assert word in said
-    assert "shadowmetric export runs/digits-shadow-0 --bundle device --pictures photos" in said
+    assert "shadowmetric export runs/digits-shadow-0 --bundle device --gallery photos" in said
     assert "0.01" in said
     assert bundling.PROGRAM in said

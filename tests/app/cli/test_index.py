@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from filelock import FileLock
-from picture_folders import FakeModel, ran, write_folder, write_picture, write_run
+from image_folders import FakeModel, ran, write_folder, write_image, write_run
 
 from shadowmetric.runtime.index_file import read_index
 
@@ -39,13 +39,13 @@ def test_help_says_what_there_is(capsys):
 
 def test_an_index_is_made_and_renewed(capsys, model, tmp_path):
     said = run(capsys, "run", "photos").out
-    assert "12 pictures: 12 added, 0 changed, 0 removed, 0 unchanged; 12 embedded." in said
+    assert "12 images: 12 added, 0 changed, 0 removed, 0 unchanged; 12 embedded." in said
     assert "The index is photos.shadowmx, 0.0 MB." in said
-    assert "shadowmetric search photos.shadowmx PICTURE" in said
-    write_picture(tmp_path / "photos" / "ant" / "0.png", 999)
+    assert "shadowmetric search photos.shadowmx IMAGE" in said
+    write_image(tmp_path / "photos" / "ant" / "0.png", 999)
     (tmp_path / "photos" / "bee" / "0.png").unlink()
     said = run(capsys, "run", "photos").out
-    assert "11 pictures: 0 added, 1 changed, 1 removed, 10 unchanged; 1 embedded." in said
+    assert "11 images: 0 added, 1 changed, 1 removed, 10 unchanged; 1 embedded." in said
     assert model.embedded == 13
 
 
@@ -75,8 +75,8 @@ def test_the_index_of_another_folder_of_that_name_is_not_replaced_unless_it_is_n
         f"{tmp_path / 'other' / 'photos'}; name another file by --out, or replace this one by --out photos.shadowmx.\n"
     )
     assert (tmp_path / "photos.shadowmx").read_bytes() == before
-    assert "2 pictures: 2 added" in run(capsys, "run", "other/photos", "--out", "others.shadowmx").out
-    assert "2 pictures: " in run(capsys, "run", "other/photos", "--out", "photos.shadowmx").out
+    assert "2 images: 2 added" in run(capsys, "run", "other/photos", "--out", "others.shadowmx").out
+    assert "2 images: " in run(capsys, "run", "other/photos", "--out", "photos.shadowmx").out
 
 
 def test_a_folder_that_moved_with_its_index_and_a_table_that_grew_are_renewed(capsys, model, tmp_path):
@@ -86,26 +86,26 @@ def test_a_folder_that_moved_with_its_index_and_a_table_that_grew_are_renewed(ca
     table = tmp_path / "new" / "some.csv"
     table.write_text("path\nphotos/ant/0.png\n")
     run(capsys, "run", "new/some.csv")
-    write_picture(tmp_path / "more.png", 7)
+    write_image(tmp_path / "more.png", 7)
     table.write_text("path\nphotos/ant/0.png\n../more.png\n")
-    assert "2 pictures" in run(capsys, "run", "new/some.csv").out
+    assert "2 images" in run(capsys, "run", "new/some.csv").out
 
 
 def test_a_table_is_indexed(capsys, model, tmp_path):
     (tmp_path / "some.csv").write_text("path,label\nphotos/ant/0.png,x\nphotos/bee/0.png,y\n")
-    assert "2 pictures: 2 added" in run(capsys, "run", "some.csv").out
+    assert "2 images: 2 added" in run(capsys, "run", "some.csv").out
     assert read_index(tmp_path / "some.shadowmx")[1].classes == ("x", "y")
 
 
-def test_broken_pictures_are_named_some_of_them(capsys, model, tmp_path):
+def test_broken_images_are_named_some_of_them(capsys, model, tmp_path):
     for number in range(7):
         (tmp_path / "photos" / f"bad{number}.png").write_bytes(bytes([number]))
     (tmp_path / "photos" / "notes.txt").write_text("x")
     said = run(capsys, "run", "photos").out
-    assert "7 pictures cannot be read and are left out:" in said
-    assert said.count("cannot be read as a picture") == 5
+    assert "7 images cannot be read and are left out:" in said
+    assert said.count("cannot be read as an image") == 5
     assert "and 2 more." in said
-    assert "1 files that are no pictures by their endings were passed over." in said
+    assert "1 files that are no images by their endings were passed over." in said
 
 
 def test_approximate_says_how_good_it_is(capsys, model):
@@ -123,7 +123,7 @@ def test_ctrl_c_prints_the_command_that_goes_on(capsys, monkeypatch, tmp_path, o
     assert words[:4] == ["shadowmetric", "index", "a run", "photos"]
     model = FakeModel()
     monkeypatch.setattr("shadowmetric.app.serving.model.open_model", lambda _: model)
-    assert "12 pictures: 12 added, 0 changed, 0 removed, 0 unchanged; 7 embedded." in run(capsys, *words[2:]).out
+    assert "12 images: 12 added, 0 changed, 0 removed, 0 unchanged; 7 embedded." in run(capsys, *words[2:]).out
     assert model.embedded == 7
     assert len(read_index(tmp_path / (out[1] if out else "photos.shadowmx"))[1]) == 12
 
@@ -144,8 +144,8 @@ def test_the_command_that_goes_on_has_every_option(capsys, monkeypatch):
         (["run"], "give a run and a folder: `shadowmetric index RUN FOLDER`."),
         (["none", "photos"], "none is not there; give the folder of a run"),
         (["photos", "photos"], "photos holds no run: there is no settings.yaml in it."),
-        (["run", "none"], "none is not there; give a folder of pictures, or a table"),
-        (["run", "empty"], "empty has no pictures; known endings are .jpg"),
+        (["run", "none"], "none is not there; give a folder of images, or a table"),
+        (["run", "empty"], "empty has no images; known endings are .jpg"),
         (["run", "photos/ant/0.png"], "0.png is no CSV file in UTF-8"),
         (["run", "photos", "--batch", "0"], "--batch is 0; it must be 1 or more."),
         (["run", "photos", "--batch", "many"], "many"),

@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from report_runs import quick_settings, write_pictures
+from report_runs import quick_settings, write_images
 
 from shadowmetric.app.cli import main
 from shadowmetric.app.cli import report as command
@@ -24,7 +24,7 @@ def run(capsys, *words, code=0):
 
 @pytest.fixture
 def trained(tmp_path):
-    data = f"npz:{write_pictures(tmp_path / 'data.npz')}"
+    data = f"npz:{write_images(tmp_path / 'data.npz')}"
     train(quick_settings(data, epochs=1), tmp_path / "a run")
     return tmp_path / "a run"
 
@@ -35,7 +35,7 @@ def test_the_page_is_in_the_first_folder_or_where_it_is_asked_for(capsys, traine
     assert f"The page is a run/report.html, {page.stat().st_size / 1e6:.1f} MB" in said
     assert (trained / "showcase.json").exists()
     assert "<img" in page.read_text(encoding="utf-8")
-    assert "both.html" in run(capsys, "a run", "--out", "new/both.html", "--no-pictures").out
+    assert "both.html" in run(capsys, "a run", "--out", "new/both.html", "--no-images").out
     assert "<img" not in (trained.parent / "new" / "both.html").read_text(encoding="utf-8")
     assert sorted(path.name for path in (trained.parent / "new").iterdir()) == ["both.html"]
 
@@ -63,9 +63,9 @@ def test_a_missing_extra_is_named(capsys, monkeypatch):
     assert "plotly is not installed; run `pip install 'shadowmetric[report]'`." in said
 
 
-def test_only_pictures_need_open_tsne(capsys, trained, monkeypatch):
+def test_only_images_need_open_tsne(capsys, trained, monkeypatch):
     monkeypatch.setitem(sys.modules, "openTSNE", None)
     found = command.importlib.util.find_spec
     monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None if name == "openTSNE" else found(name))
     assert "openTSNE is not installed" in run(capsys, "a run", code=2).err
-    assert "The page is a run/report.html" in run(capsys, "a run", "--no-pictures").out
+    assert "The page is a run/report.html" in run(capsys, "a run", "--no-images").out

@@ -1,11 +1,11 @@
-"""`shadowmetric search`: tables, JSON, pages, small pictures, and the mistakes people make."""
+"""`shadowmetric search`: tables, JSON, pages, small images, and the mistakes people make."""
 
 import json
 import os
 import shutil
 
 import pytest
-from picture_folders import FakeModel, indexed, ran, write_folder, write_picture, write_run
+from image_folders import FakeModel, indexed, ran, write_folder, write_image, write_run
 
 from shadowmetric.app.cli.tables.search import HALF
 from shadowmetric.app.serving.model import RunModel
@@ -29,7 +29,7 @@ def run(capsys, *words, code=0):
 
 def test_help_says_what_there_is(capsys):
     said = run(capsys, "--help").out
-    assert "Usage: shadowmetric search INDEX PICTURE... [OPTIONS]" in said
+    assert "Usage: shadowmetric search INDEX IMAGE... [OPTIONS]" in said
     for option in ("--top", "--class", "--model", "--json", "--html", "--thumbnails"):
         assert option in said
 
@@ -75,15 +75,15 @@ def test_a_class_is_searched_alone(capsys):
 
 def test_thumbnails_are_shown_if_they_are_asked_for(capsys, tmp_path):
     said = run(capsys, "x.shadowmx", QUERY, "--thumbnails", "--top", "2").out
-    assert said.count(HALF) == 3 * 8 * 4  # the query and two neighbours of 8 by 8 pixels, two in a letter
-    assert "picture" in said
+    assert said.count(HALF) == 3 * 8 * 4  # the query and two neighbors of 8 by 8 pixels, two in a letter
+    assert "image" in said
     (tmp_path / "photos" / "ant" / "0.png").rename(tmp_path / "moved.png")
     assert "not there" in run(capsys, "x.shadowmx", "moved.png", "--thumbnails", "--top", "1").out
 
 
 @pytest.mark.parametrize(("width", "height"), [(1, 1), (1, 300), (300, 1), (17, 31)])
 def test_thumbnails_of_odd_sizes_are_shown(capsys, tmp_path, width, height):
-    write_picture(tmp_path / "odd.png", 0, width, height)
+    write_image(tmp_path / "odd.png", 0, width, height)
     run(capsys, "x.shadowmx", "odd.png", "--thumbnails", "--html", "odd.html")
 
 
@@ -101,25 +101,25 @@ def test_some_broken_queries_are_named_at_the_end(capsys, tmp_path):
     said = run(capsys, "x.shadowmx", "bad.png", QUERY, "none.png", "--json", code=1)
     assert [answer["query"] for answer in json.loads(said.out)] == [QUERY]
     lines = said.err.splitlines()
-    assert lines[0].startswith("bad.png cannot be read as a picture")
-    assert lines[1:] == ["none.png is not there.", "Stopped: 2 of 3 pictures cannot be read."]
+    assert lines[0].startswith("bad.png cannot be read as an image")
+    assert lines[1:] == ["none.png is not there.", "Stopped: 2 of 3 images cannot be read."]
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "give an index and a picture: `shadowmetric search INDEX PICTURE`."),
-        (["x.shadowmx"], "give an index and a picture: `shadowmetric search INDEX PICTURE`."),
+        ([], "give an index and an image: `shadowmetric search INDEX IMAGE`."),
+        (["x.shadowmx"], "give an index and an image: `shadowmetric search INDEX IMAGE`."),
         (["none", QUERY], "none is not there; write it by `shadowmetric index RUN FOLDER --out none`."),
         (["photos", QUERY], "photos is a folder; name the index"),
         ([QUERY, "x.shadowmx"], "0.png is no index: it begins with b'\\x89PNG"),
-        (["x.shadowmx", "x.shadowmx"], "x.shadowmx cannot be read as a picture"),
-        (["x.shadowmx", "photos"], "photos is a folder; name a picture."),
+        (["x.shadowmx", "x.shadowmx"], "x.shadowmx cannot be read as an image"),
+        (["x.shadowmx", "photos"], "photos is a folder; name an image."),
         (["x.shadowmx", "none.png"], "none.png is not there."),
         (["x.shadowmx", QUERY, "--top", "0"], "--top is 0; it must be 1 or more."),
         (["x.shadowmx", QUERY, "--top", "-3"], "--top is -3; it must be 1 or more."),
         (["x.shadowmx", QUERY, "--top", "few"], "few"),
-        (["x.shadowmx", QUERY, "--class", "bees"], "no picture has the class 'bees'; there are 3, such as bee"),
+        (["x.shadowmx", QUERY, "--class", "bees"], "no image has the class 'bees'; there are 3, such as bee"),
         (["x.shadowmx", QUERY, "--html", "photos"], "--html 'photos' is a folder; name a file, such as"),
         (["x.shadowmx", QUERY, "--html", "x.shadowmx/y.html"], "x.shadowmx"),
         (["http://host/x", QUERY], "http… is no place of an index"),
@@ -136,7 +136,7 @@ def test_mistakes_are_one_sentence(capsys, words, sentence):
 def test_what_is_no_file_is_not_waited_for(capsys, tmp_path, place):
     os.mkfifo(tmp_path / "pipe")
     said = run(capsys, "x.shadowmx", place, code=2).err
-    assert said == f"{place} is a pipe or a device and no file; name a picture.\n"
+    assert said == f"{place} is a pipe or a device and no file; name an image.\n"
 
 
 def test_ctrl_c_ends_it(capsys, monkeypatch):
@@ -149,7 +149,7 @@ def test_a_damaged_index_is_one_sentence(capsys, tmp_path):
     stored[-1] ^= 1
     (tmp_path / "x.shadowmx").write_bytes(stored)
     said = run(capsys, "x.shadowmx", QUERY, code=2).err
-    assert "x.shadowmx is damaged (its array paths); index the pictures again" in said
+    assert "x.shadowmx is damaged (its array paths); index the images again" in said
     assert said.count("\n") == 1
 
 

@@ -13,35 +13,35 @@ import httpx
 import numpy as np
 import pytest
 from PIL import Image
-from report_runs import quick_settings, write_pictures
+from report_runs import quick_settings, write_images
 
 from shadowmetric.app.cli import main
 from shadowmetric.app.cli import serve as command
 from shadowmetric.app.serving.model import open_model, places_of
 from shadowmetric.app.training.loop import train
+from shadowmetric.runtime.images import open_image
 from shadowmetric.runtime.index_file import Contents, write_index
-from shadowmetric.runtime.pictures import open_picture
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder with a run, pictures and their index."""
+    """A folder with a run, images and their index."""
     folder = tmp_path_factory.mktemp("served")
-    data = write_pictures(folder / "data.npz", names=("one", "two"))
+    data = write_images(folder / "data.npz", names=("one", "two"))
     train(quick_settings(f"npz:{data}", epochs=1), folder / "run")
-    (folder / "pictures").mkdir()
+    (folder / "images").mkdir()
     with np.load(data) as found:
         for number, pixels in enumerate(found["images"][::10]):
-            Image.fromarray(pixels).save(folder / "pictures" / f"{number}.png")
+            Image.fromarray(pixels).save(folder / "images" / f"{number}.png")
     write_index_of(folder, folder / "some.shadowmx")
     return folder
 
 
 def write_index_of(folder, out):
     model = open_model(folder / "run")
-    paths = sorted(path.name for path in (folder / "pictures").iterdir())
-    squares = np.stack([model.about.shape.square(open_picture(folder / "pictures" / path)) for path in paths])
-    about = replace(model.about, root=str(folder / "pictures"), model=places_of(model.about, out))
+    paths = sorted(path.name for path in (folder / "images").iterdir())
+    squares = np.stack([model.about.shape.square(open_image(folder / "images" / path)) for path in paths])
+    about = replace(model.about, root=str(folder / "images"), model=places_of(model.about, out))
     rows, count = model.embed(squares).astype(np.float16), len(paths)
     contents = Contents(rows, np.full(count, -1, np.int32), np.zeros((count, 32), np.uint8), paths, ())
     write_index(out, about, contents)
@@ -62,13 +62,13 @@ def test_a_server_says_where_it_is_answers_and_ends_by_a_signal(made):
     process = subprocess.Popen(words, cwd=made, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline()
-        found = re.fullmatch(r"(http://127\.0\.0\.1:\d+) searches 8 pictures\. Ctrl-C stops\.\n", line)
+        found = re.fullmatch(r"(http://127\.0\.0\.1:\d+) searches 8 images\. Ctrl-C stops\.\n", line)
         assert found, line + process.stderr.read() if process.poll() else line
-        body = (made / "pictures" / "3.png").read_bytes()
+        body = (made / "images" / "3.png").read_bytes()
         hits = httpx.post(f"{found[1]}/api/search", content=body, params={"k": 2}, timeout=60).json()["hits"]
         assert hits[0]["path"] == "3.png"
         assert hits[0]["similarity"] == pytest.approx(1, abs=1e-3)
-        assert httpx.get(f"{found[1]}{hits[0]['picture']}", timeout=60).headers["Content-Type"] == "image/jpeg"
+        assert httpx.get(f"{found[1]}{hits[0]['image']}", timeout=60).headers["Content-Type"] == "image/jpeg"
         assert httpx.get(f"{found[1]}/", timeout=60).text.startswith("<!doctype html>")
         os.truncate(made / "cut.shadowmx", 100)  # the rows are mapped, and reading them would be the end
         assert httpx.post(f"{found[1]}/api/search", content=body, params={"k": 2}, timeout=60).json()["hits"] == hits
@@ -124,7 +124,7 @@ def test_others_are_warned_of_and_the_page_is_opened_when_asked_for(capsys, made
     monkeypatch.setattr(opening, "serve", lambda app, listening, begun: begun())
     main_without_exit("serve", made / "some.shadowmx", "--port", "0", "--host", "0.0.0.0", "--open")
     said = capsys.readouterr().out
-    assert "Everybody who reaches 0.0.0.0 can search, and see the pictures." in said
+    assert "Everybody who reaches 0.0.0.0 can search, and see the images." in said
     assert said.endswith("Stopped.\n")
     assert len(opened) == 1
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+", opened[0])
@@ -140,7 +140,7 @@ def test_a_model_that_moved_is_named_by_model(capsys, made, tmp_path, monkeypatc
     elsewhere = tmp_path / "elsewhere"
     shutil.copytree(made / "run", elsewhere / "moved")
     main_without_exit("serve", made / "some.shadowmx", "--port", "0", "--model", elsewhere / "moved")
-    assert "searches 8 pictures" in capsys.readouterr().out
+    assert "searches 8 images" in capsys.readouterr().out
 
 
 def main_without_exit(*words):

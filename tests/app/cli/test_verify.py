@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from picture_folders import ran, write_run
+from image_folders import ran, write_run
 from PIL import Image
 
 from shadowmetric.app.cli.verify import percent
@@ -19,7 +19,7 @@ from shadowmetric.app.training.runs.run import Run
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A run that is calibrated, and pictures of digits."""
+    """A run that is calibrated, and images of digits."""
     folder = tmp_path_factory.mktemp("verify")
     write_run(folder / "run")
     calibrate(Run(folder / "run"), RunModel(folder / "run"))
@@ -41,12 +41,12 @@ def run(capsys, *words, code=0):
 
 def test_help_says_what_there_is(capsys):
     said = run(capsys, "--help").out
-    assert "Usage: shadowmetric verify RUN PICTURE PICTURE [OPTIONS]" in said
+    assert "Usage: shadowmetric verify RUN IMAGE IMAGE [OPTIONS]" in said
     for option in ("--rate", "--data-root", "--json"):
         assert option in said
 
 
-def test_a_picture_is_the_same_as_itself(capsys):
+def test_an_image_is_the_same_as_itself(capsys):
     said = run(capsys, "run", "0.png", "0.png").out
     assert said.startswith("the same\nThe cosine is 1.000, at least the threshold of ")
     assert "(--rate 0.01)" in said
@@ -118,11 +118,11 @@ def test_a_low_rate_asks_for_more(capsys):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "give a run and two pictures: `shadowmetric verify RUN PICTURE PICTURE`."),
-        (["run", "0.png"], "give a run and two pictures: `shadowmetric verify RUN PICTURE PICTURE`."),
+        ([], "give a run and two images: `shadowmetric verify RUN IMAGE IMAGE`."),
+        (["run", "0.png"], "give a run and two images: `shadowmetric verify RUN IMAGE IMAGE`."),
         (["none", "0.png", "1.png"], "none is not there; give the folder of a run"),
         (["run", "0.png", "none.png"], "none.png is not there."),
-        (["run", "run", "0.png"], "run is a folder; name a picture."),
+        (["run", "run", "0.png"], "run is a folder; name an image."),
         (["run", "0.png", "1.png", "--rate", "0"], "--rate is 0; it is a share"),
         (["run", "0.png", "1.png", "--rate", "1.5"], "--rate is 1.5; it is a share"),
         (["run", "0.png", "1.png", "--rate", "nan"], "--rate is nan; it is a share"),

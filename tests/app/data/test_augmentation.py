@@ -8,12 +8,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shadowmetric.app.data.augmentation import CHANCES, KINDS, NONE, Augmentation, random_part, shifted
+from shadowmetric.app.data.augmentation import CHANCES, KINDS, NONE, Augmentation, random_part, random_shift
 from shadowmetric.app.data.preprocessing import Preprocessing, middle
 
 
 def numbered(height, width, channels=1, count=1):
-    """Pictures in which no pixel has the value of another, nor 0; more than a byte, which shifting does not mind."""
+    """Images in which no pixel has the value of another, nor 0; more than a byte, which shifting does not mind."""
     values = torch.arange(1, count * channels * height * width + 1, dtype=torch.int32)
     return values.view(count, channels, height, width)
 
@@ -31,7 +31,7 @@ def chances(seed, count):
 
 
 def place(square, framed):
-    """Where the square was cut from its picture; fails if it was not."""
+    """Where the square was cut from its image; fails if it was not."""
     (channels, size, _), (height, width) = square.shape, framed.shape[-2:]
     found = [
         (top, left)
@@ -43,12 +43,12 @@ def place(square, framed):
     return found[0]
 
 
-def framed_by_hand(picture, size):
-    """The picture in black of an eighth of the size, unless it is larger than the square on every side."""
-    channels, height, width = picture.shape
+def framed_by_hand(image, size):
+    """The image in black of an eighth of the size, unless it is larger than the square on every side."""
+    channels, height, width = image.shape
     rim = size // 8 if min(height, width) <= size else 0
-    frame = torch.zeros(channels, height + 2 * rim, width + 2 * rim, dtype=picture.dtype)
-    frame[:, rim : rim + height, rim : rim + width] = picture
+    frame = torch.zeros(channels, height + 2 * rim, width + 2 * rim, dtype=image.dtype)
+    frame[:, rim : rim + height, rim : rim + width] = image
     return frame
 
 
@@ -56,21 +56,21 @@ sides = st.tuples(st.integers(1, 20), st.integers(0, 8), st.integers(0, 8))
 
 
 @given(sides, st.sampled_from([1, 3]), st.integers(1, 4), st.integers(0, 2**62), st.booleans())
-def test_a_shifted_square_is_cut_from_the_framed_picture(side, channels, count, seed, as_list):
+def test_a_shifted_square_is_cut_from_the_framed_image(side, channels, count, seed, as_list):
     size, higher, wider = side
-    pictures = numbered(size + higher, size + wider, channels, count)
-    found = shifted(list(pictures) if as_list else pictures, size, chances(seed, count))
+    images = numbered(size + higher, size + wider, channels, count)
+    found = random_shift(list(images) if as_list else images, size, chances(seed, count))
     assert found.shape == (count, channels, size, size)
-    assert found.dtype == pictures.dtype
-    for square, picture in zip(found, pictures, strict=True):
-        place(square, framed_by_hand(picture, size))
+    assert found.dtype == images.dtype
+    for square, image in zip(found, images, strict=True):
+        place(square, framed_by_hand(image, size))
 
 
 @pytest.mark.parametrize(("height", "width", "places"), [(16, 16, 25), (16, 18, 35), (17, 17, 4), (18, 20, 15)])
 def test_every_place_is_reached_and_about_as_often(height, width, places):
-    """16 with a rim of 2 on each side: 5 × 5 places; larger pictures: as many as their margin has."""
-    pictures = numbered(height, width).expand(40 * places, -1, -1, -1)
-    found = shifted(pictures, 16, chances(0, 40 * places))
+    """16 with a rim of 2 on each side: 5 × 5 places; larger images: as many as their margin has."""
+    images = numbered(height, width).expand(40 * places, -1, -1, -1)
+    found = random_shift(images, 16, chances(0, 40 * places))
     counts = found[:, 0, 8, 8].unique(return_counts=True)[1]  # what stands in the middle tells the place
     assert len(counts) == places
     assert counts.min() > 15
@@ -80,22 +80,22 @@ def test_every_place_is_reached_and_about_as_often(height, width, places):
 @pytest.mark.parametrize("places", [*range(1, 130), 255, 257, 1023, 1025, 4097])
 def test_chances_are_split_evenly_among_the_places(places):
     """Of a column of pixels the square of one is the pixel that the chance names, the first by 0 and the last by 1."""
-    pictures = numbered(places, 1).expand(4, -1, -1, -1)
+    images = numbered(places, 1).expand(4, -1, -1, -1)
     drawn = torch.tensor([0, 0.25, 0.5, LARGEST])
     down, right = torch.zeros(4, CHANCES), torch.zeros(4, CHANCES)
     down[:, 0], right[:, 1] = drawn, drawn
     wanted = [1, 1 + places // 4, 1 + places // 2, places]
-    assert shifted(pictures, 1, down).flatten().tolist() == wanted
-    assert shifted(pictures.mT, 1, right).flatten().tolist() == wanted
+    assert random_shift(images, 1, down).flatten().tolist() == wanted
+    assert random_shift(images.mT, 1, right).flatten().tolist() == wanted
 
 
 @given(st.integers(0, 2**62), st.integers(1, 5), st.sampled_from([(16, 16), (16, 19), (20, 24)]))
-def test_a_list_is_shifted_as_a_tensor_and_as_each_picture_alone(seed, count, sides):
-    pictures, drawn = noise(count, *sides), chances(seed, count)
-    found = shifted(pictures, 16, drawn)
-    assert torch.equal(shifted(list(pictures), 16, drawn), found)
+def test_a_list_is_shifted_as_a_tensor_and_as_each_image_alone(seed, count, sides):
+    images, drawn = noise(count, *sides), chances(seed, count)
+    found = random_shift(images, 16, drawn)
+    assert torch.equal(random_shift(list(images), 16, drawn), found)
     for place in range(count):
-        assert torch.equal(shifted(pictures[[place]], 16, drawn[[place]]), found[[place]])
+        assert torch.equal(random_shift(images[[place]], 16, drawn[[place]]), found[[place]])
 
 
 @given(
@@ -106,43 +106,43 @@ def test_a_list_is_shifted_as_a_tensor_and_as_each_picture_alone(seed, count, si
     st.lists(st.integers(1, 9), min_size=1, max_size=4),
 )
 def test_parts_of_a_batch_are_changed_as_the_whole(kind, mirror, as_list, seed, sizes):
-    pictures, shape = noise(sum(sizes), 12, 15), Preprocessing(10, 12, 3)
+    images, shape = noise(sum(sizes), 12, 15), Preprocessing(10, 12, 3)
     change = Augmentation(kind, mirror)
 
     def given_as(some):
         return list(some) if as_list else some
 
-    whole = change(given_as(pictures), shape, seed)
+    whole = change(given_as(images), shape, seed)
     for last, size in zip(np.cumsum(sizes).tolist(), sizes, strict=True):
-        part = change(given_as(pictures[last - size : last]), shape, seed, first=last - size)
+        part = change(given_as(images[last - size : last]), shape, seed, first=last - size)
         assert torch.equal(part, whole[last - size : last])
 
 
 @pytest.mark.parametrize("kind", ["shift", "crop"])
 @pytest.mark.parametrize("first", [1, 3, 4, 7, 16, 100, 127])
 def test_the_tail_of_a_large_batch_is_changed_as_in_it(kind, first):
-    """Whole numbers of a vector register or not; and from another place the same pictures are changed otherwise."""
-    pictures, shape = noise(128, 12, 15), Preprocessing(10, 12, 3)
+    """Whole numbers of a vector register or not; and from another place the same images are changed otherwise."""
+    images, shape = noise(128, 12, 15), Preprocessing(10, 12, 3)
     change = Augmentation(kind, mirror=True)
-    tail = change(pictures, shape, 8)[first:]
-    assert torch.equal(change(pictures[first:], shape, 8, first), tail)
-    assert not torch.equal(change(pictures[first:], shape, 8), tail)
+    tail = change(images, shape, 8)[first:]
+    assert torch.equal(change(images[first:], shape, 8, first), tail)
+    assert not torch.equal(change(images[first:], shape, 8), tail)
 
 
-def test_pictures_of_different_sizes_are_shifted_too():
-    pictures = [numbered(16, 16)[0], numbered(20, 17)[0], numbered(16, 30)[0]]
-    for square, picture in zip(shifted(pictures, 16, chances(3, 3)), pictures, strict=True):
-        place(square, framed_by_hand(picture, 16))
+def test_images_of_different_sizes_are_shifted_too():
+    images = [numbered(16, 16)[0], numbered(20, 17)[0], numbered(16, 30)[0]]
+    for square, image in zip(random_shift(images, 16, chances(3, 3)), images, strict=True):
+        place(square, framed_by_hand(image, 16))
 
 
 @pytest.mark.parametrize("kind", ["shift", "crop"])
 @pytest.mark.parametrize("as_list", [False, True])
 def test_the_mirror_turns_about_every_second_square_left_to_right(kind, as_list):
-    pictures = noise(800, 12, 12)
-    pictures = list(pictures) if as_list else pictures
+    images = noise(800, 12, 12)
+    images = list(images) if as_list else images
     shape = Preprocessing(12, 12, 3)
-    plain = Augmentation(kind, mirror=False)(pictures, shape, 5)
-    mirrored = Augmentation(kind, mirror=True)(pictures, shape, 5)
+    plain = Augmentation(kind, mirror=False)(images, shape, 5)
+    mirrored = Augmentation(kind, mirror=True)(images, shape, 5)
     same = (mirrored == plain).flatten(1).all(1)
     turned = (mirrored == plain.flip(-1)).flatten(1).all(1)
     assert (same ^ turned).all()
@@ -151,21 +151,21 @@ def test_the_mirror_turns_about_every_second_square_left_to_right(kind, as_list)
 
 @pytest.mark.parametrize("mirror", [False, True])
 def test_none_is_the_middle_and_draws_nothing(mirror):
-    pictures = noise(4, 20, 27)
+    images = noise(4, 20, 27)
     shape = Preprocessing(16, 20, 3)
-    for given_as in (pictures, list(pictures)):
+    for given_as in (images, list(images)):
         found = Augmentation("none", mirror)(given_as, shape, 1)
-        assert torch.equal(found, middle(pictures, 16))
-    assert torch.equal(NONE(pictures, shape, 2), middle(pictures, 16))
+        assert torch.equal(found, middle(images, 16))
+    assert torch.equal(NONE(images, shape, 2), middle(images, 16))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("sizes", [[(16, 16)] * 3, [(16, 23)] * 3, [(31, 16)] * 3, [(16, 16), (16, 40), (33, 16)]])
 def test_shape_and_type_of_every_kind(kind, channels, sizes):
-    pictures = [noise(1, *side, channels)[0] for side in sizes]
+    images = [noise(1, *side, channels)[0] for side in sizes]
     shape = Preprocessing(13, 16, channels)
-    given_as = [pictures, tuple(pictures)] + ([torch.stack(pictures)] if len(set(sizes)) == 1 else [])
+    given_as = [images, tuple(images)] + ([torch.stack(images)] if len(set(sizes)) == 1 else [])
     for some in given_as:
         found = Augmentation(kind, mirror=True)(some, shape, 0)
         assert found.shape == (3, channels, 13, 13)
@@ -174,13 +174,13 @@ def test_shape_and_type_of_every_kind(kind, channels, sizes):
 
 @pytest.mark.parametrize("kind", ["shift", "crop"])
 @pytest.mark.parametrize("as_list", [False, True])
-def test_the_seed_alone_decides_and_the_pictures_stay_as_they_are(kind, as_list):
-    pictures = noise(6, 20, 20)
-    before = pictures.clone()
+def test_the_seed_alone_decides_and_the_images_stay_as_they_are(kind, as_list):
+    images = noise(6, 20, 20)
+    before = images.clone()
     change, shape = Augmentation(kind, mirror=True), Preprocessing(16, 20, 3)
 
     def changed(seed):
-        return change(list(pictures) if as_list else pictures, shape, seed)
+        return change(list(images) if as_list else images, shape, seed)
 
     torch.manual_seed(1)
     state = torch.get_rng_state()
@@ -189,13 +189,13 @@ def test_the_seed_alone_decides_and_the_pictures_stay_as_they_are(kind, as_list)
     torch.manual_seed(2)
     assert torch.equal(changed(2**63 - 1), first)
     assert not torch.equal(changed(2**63 - 2), first)
-    assert torch.equal(pictures, before)
+    assert torch.equal(images, before)
 
 
 def test_mirror_and_place_of_a_shift_have_nothing_to_do_with_each_other():
-    """The middle, which no mirror moves, tells the place of a square; its neighbour whether it was mirrored."""
-    pictures = numbered(17, 17).expand(4000, -1, -1, -1)
-    found = Augmentation("shift", mirror=True)(pictures, Preprocessing(17, 17, 1), 0)
+    """The middle, which no mirror moves, tells the place of a square; its neighbor whether it was mirrored."""
+    images = numbered(17, 17).expand(4000, -1, -1, -1)
+    found = Augmentation("shift", mirror=True)(images, Preprocessing(17, 17, 1), 0)
     top, left = np.divmod(found[:, 0, 8, 8].numpy() - 1, 17)
     turned = (found[:, 0, 8, 8] > found[:, 0, 8, 9]).numpy()
     assert len(set(zip(top, left, turned, strict=True))) == 5 * 5 * 2
@@ -205,8 +205,8 @@ def test_mirror_and_place_of_a_shift_have_nothing_to_do_with_each_other():
 def test_area_shape_place_and_mirror_of_a_part_have_nothing_to_do_with_each_other(monkeypatch):
     slope = torch.arange(8, dtype=torch.uint8).expand(1, 8, 8)
     parts = noted_parts(monkeypatch, slope)
-    pictures = torch.zeros(1, 1, 1, dtype=torch.uint8).expand(6000, 1, 1000, 1000)
-    found = Augmentation("crop", mirror=True)(pictures, Preprocessing(8, 8, 1), 0)
+    images = torch.zeros(1, 1, 1, dtype=torch.uint8).expand(6000, 1, 1000, 1000)
+    found = Augmentation("crop", mirror=True)(images, Preprocessing(8, 8, 1), 0)
     top, left, height, width = np.array(parts).T
     roomy = height * width < 0.7e6  # no side of these is cut
     turned = (found[:, 0, 0, 0] > found[:, 0, 0, 7]).numpy()
@@ -226,7 +226,7 @@ def noted_parts(monkeypatch, shown):
 
     found = []
 
-    def note(picture, top, left, part_height, part_width, size):
+    def note(image, top, left, part_height, part_width, size):
         found.append((top, left, part_height, part_width))
         return shown
 
@@ -236,10 +236,10 @@ def noted_parts(monkeypatch, shown):
 
 def parts_of(monkeypatch, height, width, drawn):
     """The (top, left, height, width) of random parts."""
-    picture = torch.zeros(3, 1, 1, dtype=torch.uint8).expand(3, height, width)
-    found = noted_parts(monkeypatch, picture)
+    image = torch.zeros(3, 1, 1, dtype=torch.uint8).expand(3, height, width)
+    found = noted_parts(monkeypatch, image)
     for each in drawn:
-        random_part(picture, 8, each)
+        random_part(image, 8, each)
     return np.array(found)
 
 
@@ -270,7 +270,7 @@ def test_areas_are_even_from_a_fifth_up_and_shapes_from_3_4_to_4_3(monkeypatch):
     assert area.min() > 0.198
     assert area.min() < 0.21
     assert 0.9 < area.max() <= 1
-    for share in (0.3, 0.4, 0.5, 0.6):  # no part below 3/4 of the picture is ever cut
+    for share in (0.3, 0.4, 0.5, 0.6):  # no part below 3/4 of the image is ever cut
         assert (area < share).mean() == pytest.approx((share - 0.2) / 0.8, abs=0.03)
     assert 0.749 < ratio.min() < 0.76
     assert 1.32 < ratio.max() < 1.335
@@ -290,7 +290,7 @@ def test_places_of_a_random_part_are_even(monkeypatch):
 
 
 def test_a_part_shows_what_is_there():
-    """A slope stays a slope: brighter to the right, and no brighter or darker than the picture."""
+    """A slope stays a slope: brighter to the right, and no brighter or darker than the image."""
     slope = torch.arange(40, 200, 4, dtype=torch.uint8).expand(3, 40, 40)
     for drawn in chances(0, 20):
         found = random_part(slope, 16, drawn).int()

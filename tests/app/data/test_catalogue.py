@@ -53,16 +53,16 @@ def test_the_split_by_classes():
         open_dataset("digits", split="clases")
 
 
-def test_own_pictures(tmp_path, monkeypatch):
+def test_own_images(tmp_path, monkeypatch):
     for number in range(4):
-        path = tmp_path / "pictures" / "ab"[number % 2] / f"{number}.png"
+        path = tmp_path / "images" / "ab"[number % 2] / f"{number}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("L", (3, 3), number).save(path)
-    lines = ["path,label", *(f"pictures/{'ab'[number % 2]}/{number}.png,{number % 2}" for number in range(4))]
+    lines = ["path,label", *(f"images/{'ab'[number % 2]}/{number}.png,{number % 2}" for number in range(4))]
     (tmp_path / "table.csv").write_text("\n".join(lines))
     np.savez(tmp_path / "arrays.npz", images=np.zeros((4, 3, 3), np.uint8), labels=[0, 1, 0, 1])
     monkeypatch.setenv("HOME", str(tmp_path))
-    for data in (f"folder:{tmp_path}/pictures", f"csv:{tmp_path}/table.csv", "npz:~/arrays.npz"):
+    for data in (f"folder:{tmp_path}/images", f"csv:{tmp_path}/table.csv", "npz:~/arrays.npz"):
         found = open_dataset(data)
         assert (len(found.train), len(found.test)) == (2, 2)
         assert found.name.startswith(data.partition(":")[0])
@@ -76,20 +76,20 @@ def test_own_pictures(tmp_path, monkeypatch):
         ("cub", "did you mean .*cub200"),
         ("zzzz", "choose one of digits, mnist, .*, or folder:PATH, csv:FILE, npz:FILE"),
         ("file:x", "there is no dataset 'file:x'"),
-        ("pictures", "for your own pictures write folder:pictures"),
-        ("table.csv", "for your own pictures write csv:table.csv"),
+        ("images", "for your own images write folder:images"),
+        ("table.csv", "for your own images write csv:table.csv"),
         ("gone.csv", "choose one of"),
     ],
 )
 def test_what_somebody_may_have_meant(tmp_path, monkeypatch, name, sentence):
     monkeypatch.chdir(tmp_path)
-    Path("pictures").mkdir()
+    Path("images").mkdir()
     Path("table.csv").touch()
     with pytest.raises(DataMistake, match=sentence):
         open_dataset(name)
 
 
-def test_own_pictures_are_told_from_names():
+def test_own_images_are_told_from_names():
     assert [data for data in ("csv:a", "folder:", "csv", "digits", "zip:a") if is_own(data)] == ["csv:a", "folder:"]
 
 

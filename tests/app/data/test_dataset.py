@@ -1,4 +1,4 @@
-"""Splits keep pictures, labels and groups together; official counts are held to; a missing part has a remedy."""
+"""Splits keep images, labels and groups together; official counts are held to; a missing part has a remedy."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, Dataset, Reader, Split, checked_counts
+from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, Dataset, Reader, Split, check_counts
 from shadowmetric.app.data.images import ArrayImages
 from shadowmetric.errors import DataMistake
 
@@ -36,7 +36,7 @@ def reader(**more):
 
 
 @pytest.mark.parametrize("groups", [None, [7, 7, 8, 9]])
-def test_some_pictures_keep_their_label_and_group(groups):
+def test_some_images_keep_their_label_and_group(groups):
     whole = split([5, 6, 5, 4], groups)
     some = whole.take(np.array([3, 0, 3]))
     assert len(whole) == 4
@@ -74,7 +74,7 @@ def test_the_gallery_is_a_part_if_there_is_one():
 def test_official_counts_pass_as_they_are():
     found = dataset(notes=("as it was",))
     for allow_partial in (False, True):
-        assert checked_counts(reader(), found, allow_partial) is found
+        assert check_counts(reader(), found, allow_partial) is found
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_official_counts_pass_as_they_are():
 )
 def test_other_counts_are_refused_or_noted(found, told):
     with pytest.raises(DataMistake) as refused:
-        checked_counts(reader(), found, False)
+        check_counts(reader(), found, False)
     remedy = "Get the whole of it from https://things.example, or allow this with --allow-partial."
     assert str(refused.value) == f"things: {told}. {remedy}"
-    noted = checked_counts(reader(), found, True)
+    noted = check_counts(reader(), found, True)
     assert noted.notes == (f"A partial copy: things: {told}.",)
     assert noted.train is found.train
     assert found.notes == ()
@@ -103,7 +103,7 @@ def test_other_counts_are_refused_or_noted(found, told):
 def test_the_gallery_is_counted_and_large_numbers_are_readable():
     official = reader(images={"train": 3, "test": 2, "gallery": 12345}, classes={"train": 2, "test": 2, "gallery": 1})
     found = dataset(gallery=split([2, 2]), notes=("first",))
-    noted = checked_counts(official, found, True)
+    noted = check_counts(official, found, True)
     assert noted.notes[0] == "first"
     assert "gallery has 2 images of 1 classes, officially 12,345 of 1." in noted.notes[1]
 

@@ -1,4 +1,4 @@
-"""Pictures from arrays and files: every kind of pixel becomes 8 bits of grey or colour, and damage is named."""
+"""Images from arrays and files: every kind of pixel becomes 8 bits of gray or color, and damage is named."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from shadowmetric.app.data import images
 from shadowmetric.app.data.images import ArrayImages, FileImages, read_image
 from shadowmetric.errors import BrokenImage
 
-GREYS = np.array([[0, 255, 256, 0x80FF, 65535]], np.uint16)
+GRAYS = np.array([[0, 255, 256, 0x80FF, 65535]], np.uint16)
 
 
 def noise(height=40, width=50, channels=3):
@@ -19,17 +19,17 @@ def noise(height=40, width=50, channels=3):
     return found[..., 0] if channels == 1 else found
 
 
-def saved(path: Path, picture: Image.Image, **settings) -> Path:
-    picture.save(path, **settings)
+def saved(path: Path, image: Image.Image, **settings) -> Path:
+    image.save(path, **settings)
     return path
 
 
-def palette(*colours):
-    """One row of pixels, one of each colour."""
-    picture = Image.new("P", (len(colours), 1))
-    picture.putpalette([value for colour in colours for value in colour])
-    picture.putdata(range(len(colours)))
-    return picture
+def palette(*colors):
+    """One row of pixels, one of each color."""
+    image = Image.new("P", (len(colors), 1))
+    image.putpalette([value for color in colors for value in color])
+    image.putdata(range(len(colors)))
+    return image
 
 
 def refusal(path: Path) -> str:
@@ -42,17 +42,17 @@ def refusal(path: Path) -> str:
     return sentence
 
 
-def test_colour_and_grey_keep_every_pixel(tmp_path):
-    colour, grey = noise(), noise(channels=1)
-    path = saved(tmp_path / "colour.png", Image.fromarray(colour))
-    assert torch.equal(read_image(path), torch.from_numpy(colour).permute(2, 0, 1))
-    weighted = (colour @ np.array([0.299, 0.587, 0.114])).round()
-    as_grey = read_image(path, 1)
-    assert as_grey.shape == (1, 40, 50)
-    assert np.abs(as_grey[0].numpy() - weighted).max() <= 1
-    path = saved(tmp_path / "grey.png", Image.fromarray(grey))
-    assert torch.equal(read_image(path, 1), torch.from_numpy(grey)[None])
-    assert torch.equal(read_image(path), torch.from_numpy(grey).expand(3, -1, -1))
+def test_color_and_gray_keep_every_pixel(tmp_path):
+    color, gray = noise(), noise(channels=1)
+    path = saved(tmp_path / "color.png", Image.fromarray(color))
+    assert torch.equal(read_image(path), torch.from_numpy(color).permute(2, 0, 1))
+    weighted = (color @ np.array([0.299, 0.587, 0.114])).round()
+    as_gray = read_image(path, 1)
+    assert as_gray.shape == (1, 40, 50)
+    assert np.abs(as_gray[0].numpy() - weighted).max() <= 1
+    path = saved(tmp_path / "gray.png", Image.fromarray(gray))
+    assert torch.equal(read_image(path, 1), torch.from_numpy(gray)[None])
+    assert torch.equal(read_image(path), torch.from_numpy(gray).expand(3, -1, -1))
     for channels in (1, 3):
         found = read_image(path, channels)
         assert found.dtype == torch.uint8
@@ -60,7 +60,7 @@ def test_colour_and_grey_keep_every_pixel(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("suffix", "picture", "settings", "colours"),
+    ("suffix", "image", "settings", "colors"),
     [
         ("png", Image.new("1", (1, 1), 1), {}, [(255, 255, 255)]),
         ("png", Image.new("1", (1, 1), 0), {}, [(0, 0, 0)]),
@@ -78,25 +78,25 @@ def test_colour_and_grey_keep_every_pixel(tmp_path):
         ("tif", Image.new("CMYK", (1, 1), (0, 255, 0, 0)), {}, [(255, 0, 255)]),
         ("tif", Image.new("CMYK", (1, 1), (0, 0, 0, 255)), {}, [(0, 0, 0)]),
         ("jpg", Image.new("CMYK", (1, 1), (0, 0, 0, 255)), {}, [(0, 0, 0)]),
-        ("png", Image.fromarray(GREYS), {}, [(grey >> 8,) * 3 for grey in GREYS[0].tolist()]),
-        ("tif", Image.fromarray(GREYS), {}, [(grey >> 8,) * 3 for grey in GREYS[0].tolist()]),
+        ("png", Image.fromarray(GRAYS), {}, [(gray >> 8,) * 3 for gray in GRAYS[0].tolist()]),
+        ("tif", Image.fromarray(GRAYS), {}, [(gray >> 8,) * 3 for gray in GRAYS[0].tolist()]),
         ("tif", Image.fromarray(np.array([[-1, 511, 10**6]], np.int32)), {}, [(0,) * 3, (1,) * 3, (255,) * 3]),
         ("tif", Image.fromarray(np.array([[-3, 7.0, 999]], np.float32)), {}, [(0,) * 3, (7,) * 3, (255,) * 3]),
     ],
 )
-def test_every_mode(tmp_path, suffix, picture, settings, colours):
-    path = saved(tmp_path / f"picture.{suffix}", picture, **settings)
+def test_every_mode(tmp_path, suffix, image, settings, colors):
+    path = saved(tmp_path / f"image.{suffix}", image, **settings)
     found = read_image(path)
     assert found.dtype == torch.uint8
-    assert found.permute(1, 2, 0).tolist() == [[list(colour) for colour in colours]]
-    grey = read_image(path, 1)
-    weighted = [round(0.299 * red + 0.587 * green + 0.114 * blue) for red, green, blue in colours]
-    assert grey.shape == (1, 1, len(colours))
-    assert (grey[0, 0] - torch.tensor(weighted)).abs().max() <= 1
+    assert found.permute(1, 2, 0).tolist() == [[list(color) for color in colors]]
+    gray = read_image(path, 1)
+    weighted = [round(0.299 * red + 0.587 * green + 0.114 * blue) for red, green, blue in colors]
+    assert gray.shape == (1, 1, len(colors))
+    assert (gray[0, 0] - torch.tensor(weighted)).abs().max() <= 1
 
 
 @pytest.mark.parametrize("most", [65535, 4095])
-def test_a_grey_map_of_two_bytes_is_scaled_too(tmp_path, most):
+def test_a_gray_map_of_two_bytes_is_scaled_too(tmp_path, most):
     values = np.array([0, most // 4 + 1, most // 2 + 1, most])
     (tmp_path / "map.pgm").write_bytes(b"P5\n4 1\n%d\n" % most + values.astype(">u2").tobytes())
     assert read_image(tmp_path / "map.pgm", 1).flatten().tolist() == [0, 64, 128, 255]
@@ -118,9 +118,9 @@ def test_the_orientation_mark_is_obeyed(tmp_path, orientation, kind):
     }.get(orientation, stored)
     exif = Image.Exif()
     exif[0x0112] = orientation
-    picture = Image.fromarray(stored.astype(np.uint16) << 8) if kind == "I;16" else Image.fromarray(stored)
-    picture = picture if picture.mode == kind else picture.convert(kind)
-    assert read_image(saved(tmp_path / "turned.png", picture, exif=exif), 1)[0].tolist() == seen.tolist()
+    image = Image.fromarray(stored.astype(np.uint16) << 8) if kind == "I;16" else Image.fromarray(stored)
+    image = image if image.mode == kind else image.convert(kind)
+    assert read_image(saved(tmp_path / "turned.png", image, exif=exif), 1)[0].tolist() == seen.tolist()
 
 
 def test_a_phone_s_portrait_stands(tmp_path):
@@ -137,7 +137,7 @@ def damaged_exif():
     return exif.tobytes().replace(b"\x01\x0e", b"\x01\x07")
 
 
-def test_a_whole_picture_with_damaged_exif_is_read(tmp_path):
+def test_a_whole_image_with_damaged_exif_is_read(tmp_path):
     path = saved(tmp_path / "odd.jpg", Image.new("RGB", (30, 20), (90, 90, 90)), exif=damaged_exif())
     assert read_image(path).shape == (3, 30, 20)
     path = saved(tmp_path / "junk.jpg", Image.new("RGB", (30, 20), (90, 90, 90)), exif=b"Exif\0\0no such thing")
@@ -150,10 +150,10 @@ def test_a_file_that_was_cut_short_is_broken(tmp_path, suffix, share):
     whole = saved(tmp_path / f"whole.{suffix}", Image.fromarray(noise())).read_bytes()
     cut = tmp_path / f"cut.{suffix}"
     cut.write_bytes(whole[: int(share * len(whole))])
-    assert "cannot be read as a picture (" in refusal(cut)
+    assert "cannot be read as an image (" in refusal(cut)
 
 
-def test_a_progressive_picture_is_read_and_one_that_was_cut_short_is_broken(tmp_path):
+def test_a_progressive_image_is_read_and_one_that_was_cut_short_is_broken(tmp_path):
     smooth = Image.linear_gradient("L").convert("RGB")
     path = saved(tmp_path / "progressive.jpg", smooth, progressive=True, quality=95)
     assert (read_image(path).int() - torch.arange(256)[:, None]).abs().max() <= 3
@@ -163,8 +163,8 @@ def test_a_progressive_picture_is_read_and_one_that_was_cut_short_is_broken(tmp_
 
 
 @pytest.mark.parametrize("suffix", ["gif", "png", "webp", "tif"])
-def test_the_first_picture_of_several_is_taken(tmp_path, suffix):
-    first, second = (Image.new("RGB", (8, 6), colour) for colour in ((255, 0, 0), (0, 0, 255)))
+def test_the_first_image_of_several_is_taken(tmp_path, suffix):
+    first, second = (Image.new("RGB", (8, 6), color) for color in ((255, 0, 0), (0, 0, 255)))
     path = saved(tmp_path / f"several.{suffix}", first, save_all=True, append_images=[second])
     red, green, blue = read_image(path).flatten(1).float().mean(1).tolist()
     assert red > 240
@@ -172,20 +172,20 @@ def test_the_first_picture_of_several_is_taken(tmp_path, suffix):
 
 
 def test_content_decides_not_the_name(tmp_path):
-    path = tmp_path / "picture.jpg"
+    path = tmp_path / "image.jpg"
     saved(path, Image.new("RGB", (2, 1), (1, 2, 3)), format="PNG")
     assert read_image(path)[:, 0, 0].tolist() == [1, 2, 3]
-    path.write_text("this is no picture")
-    assert "cannot be read as a picture (its bytes are of no known format" in refusal(path)
+    path.write_text("this is no image")
+    assert "cannot be read as an image (its bytes are of no known format" in refusal(path)
     path.write_bytes(b"")
-    assert "cannot be read as a picture" in refusal(path)
+    assert "cannot be read as an image" in refusal(path)
 
 
 def test_what_is_no_file(tmp_path):
     assert refusal(tmp_path / "none.jpg") == f"{tmp_path / 'none.jpg'} is not there."
-    assert refusal(tmp_path) == f"{tmp_path} is a folder; name a picture."
+    assert refusal(tmp_path) == f"{tmp_path} is a folder; name an image."
     (tmp_path / "file").write_text("")
-    assert "Not a directory" in refusal(tmp_path / "file" / "picture.jpg")
+    assert "Not a directory" in refusal(tmp_path / "file" / "image.jpg")
 
 
 def test_too_many_pixels_are_refused_before_they_are_decoded(tmp_path, monkeypatch):
@@ -211,8 +211,8 @@ def test_only_our_limit_counts_not_the_lower_one_of_pil(tmp_path, monkeypatch, l
 def test_files_in_an_order(tmp_path):
     (tmp_path / "below").mkdir()
     names = ["a.png", "below/b.png", "c.png"]
-    for grey, name in enumerate(names):
-        saved(tmp_path / name, Image.new("L", (2, 2), grey))
+    for gray, name in enumerate(names):
+        saved(tmp_path / name, Image.new("L", (2, 2), gray))
     found = FileImages(tmp_path, names)
     assert len(found) == 3
     assert [found.name(number) for number in range(3)] == names

@@ -12,7 +12,7 @@ from shadowmetric.app.data.augmentation import KINDS, NONE, Augmentation
 from shadowmetric.app.data.cache import CachedImages, ResizedImages
 from shadowmetric.app.data.dataset import Split
 from shadowmetric.app.data.images import ArrayImages, FileImages
-from shadowmetric.app.data.loading import Batch, Draws, Pictures, batches_in_order, training_batches, wanted_workers
+from shadowmetric.app.data.loading import Batch, Draws, Images, batches_in_order, choose_workers, training_batches
 from shadowmetric.app.data.preprocessing import Preprocessing
 from shadowmetric.batches.sampler import PKSampler
 from shadowmetric.errors import BrokenImage
@@ -35,14 +35,14 @@ def pixels():
 
 @pytest.fixture(params=["array", "cached", "files"])
 def split(request, tmp_path):
-    pictures = pixels()
+    images = pixels()
     if request.param == "array":
-        return Split(ArrayImages(pictures), LABELS)
+        return Split(ArrayImages(images), LABELS)
     names = [f"{number}.png" for number in range(COUNT)]
     if request.param == "cached":
-        return Split(CachedImages(list(pictures), names), LABELS)
-    for picture, name in zip(pictures, names, strict=True):
-        Image.fromarray(picture.permute(1, 2, 0).numpy()).save(tmp_path / name)
+        return Split(CachedImages(list(images), names), LABELS)
+    for image, name in zip(images, names, strict=True):
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(tmp_path / name)
     return Split(ResizedImages(FileImages(tmp_path, names), SHAPE), LABELS)
 
 
@@ -119,13 +119,13 @@ def test_the_shares_of_all_ranks_make_the_batch_of_one_process(split, kind, rank
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pictures_in_files_are_changed_as_those_in_memory(split, kind):
+def test_images_in_files_are_changed_as_those_in_memory(split, kind):
     changes = Augmentation(kind, mirror=True)
     in_memory = Split(ArrayImages(pixels()), LABELS)
     assert equal(drawn(split, sampler(), changes=changes), drawn(in_memory, sampler(), changes=changes))
 
 
-def test_pictures_of_different_sizes_are_changed_alike_in_any_number_of_ranks():
+def test_images_of_different_sizes_are_changed_alike_in_any_number_of_ranks():
     generator = torch.Generator().manual_seed(1)
     wide = [torch.randint(256, (3, 10, 10 + n % 5), generator=generator, dtype=torch.uint8) for n in range(COUNT)]
     split = Split(CachedImages(wide, [str(number) for number in range(COUNT)]), LABELS)
@@ -136,7 +136,7 @@ def test_pictures_of_different_sizes_are_changed_alike_in_any_number_of_ranks():
         assert equal(found, drawn(split, sampler(), changes=changes))
 
 
-def test_a_rank_reads_its_own_pictures_only(monkeypatch):
+def test_a_rank_reads_its_own_images_only(monkeypatch):
     read, looked_at = CachedImages.read, []
     monkeypatch.setattr(CachedImages, "read", lambda images, number: looked_at.append(number) or read(images, number))
     split = Split(CachedImages(list(pixels()), [str(number) for number in range(COUNT)]), LABELS)
@@ -183,17 +183,17 @@ def test_begun_again_it_gives_the_rest_of_the_epoch():
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_broken_file_is_named_in_one_sentence(tmp_path, workers):
-    (tmp_path / "bad.jpg").write_text("no picture")
+    (tmp_path / "bad.jpg").write_text("no image")
     split = Split(ResizedImages(FileImages(tmp_path, ["bad.jpg"]), SHAPE), np.zeros(1, np.int64))
     with pytest.raises(BrokenImage) as broken:
         list(batches_in_order(split, SHAPE, 4, workers))
-    assert str(broken.value).startswith(f"{tmp_path / 'bad.jpg'} cannot be read as a picture")
+    assert str(broken.value).startswith(f"{tmp_path / 'bad.jpg'} cannot be read as an image")
     assert "\n" not in str(broken.value)
 
 
 @pytest.mark.parametrize("kind", ["shift", "crop"])
 def test_epochs_seeds_and_batches_have_changes_of_their_own(kind):
-    """All draw the same few pictures, so what differs is what was changed in them."""
+    """All draw the same few images, so what differs is what was changed in them."""
     labels = np.zeros(2, np.int64)
     split = Split(ArrayImages(pixels()[:2]), labels)
 
@@ -216,7 +216,7 @@ def test_epochs_seeds_and_batches_have_changes_of_their_own(kind):
 @pytest.mark.parametrize("kind", ["shift", "crop"])
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_every_place_of_a_batch_has_changes_of_its_own(kind, ranks):
-    """One picture in all places, so that whoever changed two places alike would be seen."""
+    """One image in all places, so that whoever changed two places alike would be seen."""
     labels = np.zeros(8, np.int64)
     split = Split(ArrayImages(pixels()[:1].expand(8, -1, -1, -1)), labels)
     each = [PKSampler(labels, 8, 8, seed=1, batches=6, rank=rank, ranks=ranks) for rank in range(ranks)]
@@ -249,7 +249,7 @@ def test_two_epochs_differ(split):
 
 
 @pytest.mark.parametrize("batch", [1, 7, 8, COUNT, 100])
-def test_in_order_every_picture_comes_once_and_shows_its_middle(split, batch):
+def test_in_order_every_image_comes_once_and_shows_its_middle(split, batch):
     batches = list(batches_in_order(split, SHAPE, batch))
     assert [len(found.numbers) for found in batches[:-1]] == [batch] * (len(batches) - 1)
     assert [number for found in batches for number in found.numbers] == list(range(COUNT))
@@ -259,7 +259,7 @@ def test_in_order_every_picture_comes_once_and_shows_its_middle(split, batch):
 
 @pytest.mark.parametrize("some", [range(COUNT), range(5, 17), range(23, 24), range(0), range(9, 9), range(2, 24, 5)])
 @pytest.mark.parametrize("batch", [1, 5, 100])
-def test_in_order_some_pictures_come_once(split, some, batch):
+def test_in_order_some_images_come_once(split, some, batch):
     batches = list(batches_in_order(split, SHAPE, batch, some=some))
     assert [found.numbers for found in batches] == [
         list(some)[start : start + batch] for start in range(0, len(some), batch)
@@ -271,8 +271,8 @@ def test_in_order_some_pictures_come_once(split, some, batch):
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 30])
-def test_in_order_the_shares_of_all_ranks_are_every_picture(split, ranks):
-    """Where there are more ranks than pictures, the last have none."""
+def test_in_order_the_shares_of_all_ranks_are_every_image(split, ranks):
+    """Where there are more ranks than images, the last have none."""
     some = [share(COUNT, rank, ranks) for rank in range(ranks)]
     found = [batch for part in some for batch in batches_in_order(split, SHAPE, 5, some=part)]
     assert [number for batch in found for number in batch.numbers] == list(range(COUNT))
@@ -298,22 +298,22 @@ def test_they_are_drawn_alike_whatever_the_run_s_own_random_numbers_are(split):
     assert equal(first, drawn(split, sampler(), changes=Augmentation("crop", mirror=True)))
 
 
-def test_pictures_can_be_sent_to_a_worker_that_is_not_a_fork(split):
-    pictures = Pictures(split, SHAPE, CHANGES)
+def test_images_can_be_sent_to_a_worker_that_is_not_a_fork(split):
+    images = Images(split, SHAPE, CHANGES)
     draw = next(iter(Draws(sampler(rank=1, ranks=2))))
-    sent, draw_sent = pickle.loads(pickle.dumps((pictures, draw)))
-    assert len(pictures) == COUNT
-    assert equal([sent.__getitems__(draw_sent)], [pictures.__getitems__(draw)])
+    sent, draw_sent = pickle.loads(pickle.dumps((images, draw)))
+    assert len(images) == COUNT
+    assert equal([sent.__getitems__(draw_sent)], [images.__getitems__(draw)])
 
 
-def test_a_broken_picture_is_named_by_a_worker_too(tmp_path):
+def test_a_broken_image_is_named_by_a_worker_too(tmp_path):
     split = Split(ResizedImages(FileImages(tmp_path, ["a.png", "b.png"]), SHAPE), np.zeros(2, np.int64))
     for workers in (0, 1):
         with pytest.raises(ValueError, match=r"a\.png is not there\."):
             list(batches_in_order(split, SHAPE, 2, workers))
 
 
-def test_pictures_in_memory_need_no_workers(split):
+def test_images_in_memory_need_no_workers(split):
     decoded = isinstance(split.images, ResizedImages)
     wanted = {1: 1, 2: 1, 4: 3, 9: 8, 64: 8} if decoded else dict.fromkeys((1, 2, 4, 9, 64), 0)
-    assert {cores: wanted_workers(split, cores) for cores in wanted} == wanted
+    assert {cores: choose_workers(split, cores) for cores in wanted} == wanted

@@ -1,4 +1,4 @@
-"""Sizes by hand, pixels against PIL, and what is chosen for pictures that nobody said anything about."""
+"""Sizes by hand, pixels against PIL, and what is chosen for images that nobody said anything about."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def noise(height, width, channels=3, seed=0):
 
 
 class Mixed:
-    """Pictures of the sides given, in a row; None is a broken one."""
+    """Images of the sides given, in a row; None is a broken one."""
 
     def __init__(self, *sides, channels=3):
         self.sides, self.channels, self.read_ones = sides, channels, []
@@ -29,12 +29,12 @@ class Mixed:
     def read(self, number):
         self.read_ones.append(number)
         if number < 0 or self.sides[number] is None:
-            raise BrokenImage(f"picture {number} is broken.")
+            raise BrokenImage(f"image {number} is broken.")
         height, width = self.sides[number]
         return torch.zeros(self.channels, height, width, dtype=torch.uint8)
 
     def name(self, number):
-        return f"picture {number}"
+        return f"image {number}"
 
     def take(self, numbers):
         raise NotImplementedError
@@ -64,7 +64,7 @@ def test_the_short_side_becomes_resize_and_the_long_one_keeps_the_proportion(hei
 
 
 @given(st.integers(1, 70), st.integers(1, 70), st.integers(2, 40), st.integers(0, 39), st.sampled_from([1, 3]))
-def test_any_picture_becomes_the_square(height, width, resize, less, channels):
+def test_any_image_becomes_the_square(height, width, resize, less, channels):
     shape = Preprocessing(size=max(1, resize - less), resize=resize, channels=channels)
     resized = shape.resized(noise(height, width))
     assert min(resized.shape[1:]) == resize
@@ -74,9 +74,9 @@ def test_any_picture_becomes_the_square(height, width, resize, less, channels):
     assert found.dtype == torch.uint8
 
 
-def test_a_picture_that_fits_is_not_touched():
-    picture = noise(32, 48)
-    assert Preprocessing(28, 32, 3).resized(picture) is picture
+def test_an_image_that_fits_is_not_touched():
+    image = noise(32, 48)
+    assert Preprocessing(28, 32, 3).resized(image) is image
 
 
 @pytest.mark.parametrize(("height", "width", "resize"), [(90, 61, 24), (61, 90, 24), (20, 31, 40), (64, 64, 32)])
@@ -84,8 +84,8 @@ def test_the_pixels_are_those_of_pil(height, width, resize):
     """Antialiased and bilinear: the same filter in another implementation, which rounds once more."""
     smooth = torch.nn.functional.avg_pool2d(noise(height + 4, width + 4).float(), 5, 1).byte()
     found = Preprocessing(resize, resize, 3).resized(smooth)
-    picture = Image.fromarray(smooth.permute(1, 2, 0).numpy())
-    wanted = np.asarray(picture.resize((found.shape[2], found.shape[1]), Image.Resampling.BILINEAR))
+    image = Image.fromarray(smooth.permute(1, 2, 0).numpy())
+    wanted = np.asarray(image.resize((found.shape[2], found.shape[1]), Image.Resampling.BILINEAR))
     assert np.abs(found.permute(1, 2, 0).numpy().astype(int) - wanted.astype(int)).max() <= 1
 
 
@@ -93,23 +93,23 @@ def test_the_pixels_are_those_of_pil(height, width, resize):
     ("height", "width", "size", "top", "left"), [(4, 4, 2, 1, 1), (5, 8, 2, 1, 3), (5, 4, 4, 0, 0), (7, 9, 3, 2, 3)]
 )
 def test_the_middle(height, width, size, top, left):
-    picture = torch.arange(height * width, dtype=torch.uint8).view(1, height, width)
-    found = middle(picture, size)
+    image = torch.arange(height * width, dtype=torch.uint8).view(1, height, width)
+    found = middle(image, size)
     assert found.shape == (1, size, size)
     assert int(found[0, 0, 0]) == top * width + left
     assert int(found[0, -1, -1]) == (top + size - 1) * width + left + size - 1
 
 
-def test_grey_and_colour():
-    colour = torch.tensor([[255, 0, 0, 255, 10], [0, 255, 0, 255, 20], [0, 0, 255, 255, 30]], dtype=torch.uint8)
-    grey = with_channels(colour[:, None], 1)
-    assert grey.dtype == torch.uint8
-    assert grey.tolist() == [[[76, 150, 29, 255, 18]]]  # 2.99 + 11.74 + 3.42 = 18.15
-    back = with_channels(grey, 3)
+def test_gray_and_color():
+    color = torch.tensor([[255, 0, 0, 255, 10], [0, 255, 0, 255, 20], [0, 0, 255, 255, 30]], dtype=torch.uint8)
+    gray = with_channels(color[:, None], 1)
+    assert gray.dtype == torch.uint8
+    assert gray.tolist() == [[[76, 150, 29, 255, 18]]]  # 2.99 + 11.74 + 3.42 = 18.15
+    back = with_channels(gray, 3)
     assert back.shape == (3, 1, 5)
-    assert torch.equal(back, grey.repeat(3, 1, 1))
-    for picture in (colour[:, None], grey):
-        assert with_channels(picture, len(picture)) is picture
+    assert torch.equal(back, gray.repeat(3, 1, 1))
+    for image in (color[:, None], gray):
+        assert with_channels(image, len(image)) is image
     assert Preprocessing(4, 4, 1)(noise(9, 9)).shape == (1, 4, 4)
     assert Preprocessing(4, 4, 3)(noise(9, 9, 1)).shape == (3, 4, 4)
 
@@ -135,26 +135,26 @@ def test_grey_and_colour():
         ([(500, 400)], {"size": 64, "resize": 72}, (64, 72)),
     ],
 )
-def test_what_suits_the_pictures(sides, asked, wanted):
+def test_what_suits_the_images(sides, asked, wanted):
     for channels in (1, 3):
         found = preprocessing_for(Mixed(*sides, channels=channels), **asked)
         assert found == Preprocessing(*wanted, channels)
 
 
-def test_broken_pictures_are_passed_over_while_looking():
+def test_broken_images_are_passed_over_while_looking():
     assert preprocessing_for(Mixed(None, None, (32, 40), None, channels=1)) == Preprocessing(32, 32, 1)
-    with pytest.raises(BrokenImage, match=r"picture 2 is broken\."):
+    with pytest.raises(BrokenImage, match=r"image 2 is broken\."):
         preprocessing_for(Mixed(None, None, None))
 
 
 @pytest.mark.parametrize("images", [Mixed(), ArrayImages(torch.zeros(0, 1, 8, 8, dtype=torch.uint8))])
-def test_no_pictures(images):
-    with pytest.raises(BrokenImage, match=r"there are no pictures\."):
+def test_no_images(images):
+    with pytest.raises(BrokenImage, match=r"there are no images\."):
         preprocessing_for(images)
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 30, 31, 32, 1000])
-def test_a_few_pictures_from_the_first_to_the_last_are_looked_at(count):
+def test_a_few_images_from_the_first_to_the_last_are_looked_at(count):
     images = Mixed(*[(20, 20)] * count)
     preprocessing_for(images)
     looked = images.read_ones
@@ -168,7 +168,7 @@ def test_a_few_pictures_from_the_first_to_the_last_are_looked_at(count):
     [
         ((0, 5, 3), "size is 0 and resize 5; resize must be at least size"),
         ((6, 5, 3), "size is 6 and resize 5"),
-        ((5, 5, 2), r"channels is 2; it must be 1 \(grey\) or 3 \(colour\)"),
+        ((5, 5, 2), r"channels is 2; it must be 1 \(gray\) or 3 \(color\)"),
     ],
 )
 def test_what_is_refused(settings, sentence):

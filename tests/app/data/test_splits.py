@@ -1,4 +1,4 @@
-"""Parting pictures: nothing is lost or doubled, groups and classes stay whole, and the shares come out."""
+"""Parting images: nothing is lost or doubled, groups and classes stay whole, and the shares come out."""
 
 from collections import Counter
 
@@ -56,7 +56,7 @@ def test_classes_are_held_out_as_a_whole(labels, share, seed):
 
 
 @given(LABELS, SHARES, SEEDS)
-def test_of_each_class_the_share_is_held_out_to_the_nearest_picture(labels, share, seed):
+def test_of_each_class_the_share_is_held_out_to_the_nearest_image(labels, share, seed):
     stay, held = part_images(labels, share, seed=seed, least=2)
     check_parts(stay, held, len(labels))
     counts, holding = Counter(labels.tolist()), Counter(labels[held].tolist())

@@ -48,8 +48,8 @@ def test_nothing_names_the_machine_or_its_user(monkeypatch):
     text = json.dumps(environment().as_dict())
     for private in (str(Path.home()), str(Path.cwd()), platform.node(), str(Path(module.__file__).parent)):
         assert private not in text
-    monkeypatch.setenv("SHADOWMETRIC_DATA", str(Path.home() / "pictures"))
-    assert environment().data_root == "~/pictures"
+    monkeypatch.setenv("SHADOWMETRIC_DATA", str(Path.home() / "images"))
+    assert environment().data_root == "~/images"
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_threads_are_no_trouble_to_one_process_or_where_they_fit():
 def test_what_is_missing_or_too_old_is_unmet():
     asked = [Requirement(text) for text in ("torch>=2", "torch>=999", "nothing-of-that-name>=1")]
     assert list(map(str, module.unmet(asked))) == ["torch>=999", "nothing-of-that-name>=1"]
-    assert not module.unmet(module.needed())
-    assert {one.name for one in module.needed("tensorboard")} == {"tensorboard"}
+    assert not module.unmet(module.list_requirements())
+    assert {one.name for one in module.list_requirements("tensorboard")} == {"tensorboard"}
 
 
 def test_a_container_limit_counts_if_it_is_below_the_memory(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The backbones: rows at every size, the stem for small pictures, and the networks that their weights come from."""
+"""The backbones: rows at every size, the stem for small images, and the networks that their weights come from."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from shadowmetric.app.models.backbones import BACKBONES, IMAGENET_MEAN, IMAGENET
 
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("name", BACKBONES)
-def test_small_pictures_give_rows_and_the_first_layer_gets_a_gradient(name, channels):
+def test_small_images_give_rows_and_the_first_layer_gets_a_gradient(name, channels):
     network = BACKBONES[name].make(channels, 28)
     rows = network(torch.randn(2, channels, 28, 28))
     assert rows.shape == (2, BACKBONES[name].features)
@@ -24,7 +24,7 @@ def test_small_pictures_give_rows_and_the_first_layer_gets_a_gradient(name, chan
 
 @pytest.mark.parametrize("size", [8, 32, 96])
 @pytest.mark.parametrize("name", BACKBONES)
-def test_other_sizes_give_rows_that_differ_from_picture_to_picture(name, size):
+def test_other_sizes_give_rows_that_differ_from_image_to_image(name, size):
     network = BACKBONES[name].make(3, size).eval()
     with torch.no_grad():
         rows = network(torch.randn(2, 3, size, size))
@@ -56,7 +56,7 @@ def test_vgg16_drops_the_pools_that_would_leave_nothing(size, pools):
 
 
 @pytest.mark.parametrize("name", ["resnet18", "googlenet"])
-def test_large_pictures_give_what_torchvision_gives_its_classifier(name):
+def test_large_images_give_what_torchvision_gives_its_classifier(name):
     settings = {"googlenet": {"aux_logits": False, "transform_input": True, "init_weights": False}}.get(name, {})
     source = models.get_model(name, weights=None, **settings).eval()
     backbone = BACKBONES[name]
@@ -66,13 +66,13 @@ def test_large_pictures_give_what_torchvision_gives_its_classifier(name):
     seen = []
     source.fc.register_forward_pre_hook(lambda layer, inputs: seen.append(inputs[0]))
     with torch.no_grad():
-        source(normalised(pixels, IMAGENET_MEAN, IMAGENET_STD))
-        rows = network(normalised(pixels, backbone.mean, backbone.std))
+        source(normalized(pixels, IMAGENET_MEAN, IMAGENET_STD))
+        rows = network(normalized(pixels, backbone.mean, backbone.std))
     assert rows.std() > 0.01
     torch.testing.assert_close(rows, seen[0], rtol=1e-3, atol=1e-4)
 
 
-def normalised(pixels, mean, std):
+def normalized(pixels, mean, std):
     return (pixels - torch.tensor(mean)[:, None, None]) / torch.tensor(std)[:, None, None]
 
 

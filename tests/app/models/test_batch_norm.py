@@ -1,4 +1,4 @@
-"""Frozen batch normalisation stays as it was through training, copies and pickles."""
+"""Frozen batch normalization stays as it was through training, copies and pickles."""
 
 import copy
 import pickle
@@ -17,10 +17,10 @@ def trained(embedder):
     """Take one step in training mode; return what moved."""
     before = {name: value.clone() for name, value in embedder.state_dict().items()}
     embedder.train()
-    learnt = [parameter for parameter in embedder.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.SGD(learnt, lr=0.5)
+    learned = [parameter for parameter in embedder.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.SGD(learned, lr=0.5)
     embedder(IMAGES)[:, 0].sum().backward()
-    optimiser.step()
+    optimizer.step()
     return {name for name, value in embedder.state_dict().items() if not torch.equal(value, before[name])}
 
 
@@ -44,7 +44,7 @@ def test_the_state_dict_is_unchanged_and_loads_either_way():
     torch.testing.assert_close(frozen.train()(IMAGES), plain.eval()(IMAGES))
 
 
-def test_a_row_depends_on_its_own_picture_alone():
+def test_a_row_depends_on_its_own_image_alone():
     plain, frozen = (build_embedder("small_cnn", channels=1, freeze_batch_norm=freeze) for freeze in (False, True))
     torch.testing.assert_close(frozen(IMAGES)[:2], frozen(IMAGES[:2]))
     assert not torch.allclose(plain(IMAGES)[:2], plain(IMAGES[:2]), atol=1e-3)
@@ -57,7 +57,7 @@ def test_copies_and_pickles_are_frozen_too(duplicate):
     torch.testing.assert_close(duplicate(embedder)(IMAGES), embedder(IMAGES))
 
 
-def test_only_batch_normalisation_stays_in_eval_mode():
+def test_only_batch_normalization_stays_in_eval_mode():
     module = nn.Sequential(nn.BatchNorm1d(3), nn.Dropout(), nn.BatchNorm2d(3), nn.LayerNorm(3))
     freeze_batch_norm(module)
     freeze_batch_norm(module)  # twice is once

@@ -53,12 +53,12 @@ def test_a_file_of_another_backbone_is_refused(tmp_path):
         build_embedder("resnet18", weights=tmp_path / "small.safetensors")
 
 
-def test_grey_pictures_are_normalised_by_the_average():
-    grey, colour = (build_embedder("resnet18", size=32, channels=channels).eval() for channels in (1, 3))
-    assert grey.mean.flatten().tolist() == pytest.approx([0.449])
-    assert grey.std.flatten().tolist() == pytest.approx([0.226])
+def test_gray_images_are_normalized_by_the_average():
+    gray, color = (build_embedder("resnet18", size=32, channels=channels).eval() for channels in (1, 3))
+    assert gray.mean.flatten().tolist() == pytest.approx([0.449])
+    assert gray.std.flatten().tolist() == pytest.approx([0.226])
     images = torch.rand(2, 1, 32, 32)
-    cosine = (grey(images) * colour(images.repeat(1, 3, 1, 1))).sum(1)
+    cosine = (gray(images) * color(images.repeat(1, 3, 1, 1))).sum(1)
     assert cosine.min() > 0.99
 
 

@@ -1,4 +1,4 @@
-"""The embedder: unit rows whatever the type, pixels normalised inside, and two groups of parameters."""
+"""The embedder: unit rows whatever the type, pixels normalized inside, and two groups of parameters."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from shadowmetric.errors import ModelMistake
 MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.25, 0.5)
 
 
-def pictures(channels=3, size=8, batch=4):
+def make_images(channels=3, size=8, batch=4):
     return torch.randint(0, 256, (batch, channels, size, size), generator=torch.manual_seed(0)).to(torch.uint8)
 
 
@@ -24,33 +24,33 @@ def flat(dim=5):
 
 def test_rows_are_unit_and_are_the_head_s_divided_by_their_length():
     embedder = flat()
-    rows = embedder(pictures())
+    rows = embedder(make_images())
     assert rows.shape == (4, 5)
     torch.testing.assert_close(rows.norm(dim=1), torch.ones(4))
-    by_hand = embedder.head(embedder.features(pictures()))
+    by_hand = embedder.head(embedder.features(make_images()))
     torch.testing.assert_close(rows * by_hand.norm(dim=1, keepdim=True), by_hand)
 
 
-def test_features_are_the_backbone_s_of_pixels_normalised_by_channel():
-    seen = flat().features(pictures()).view(4, 3, 8, 8)
+def test_features_are_the_backbone_s_of_pixels_normalized_by_channel():
+    seen = flat().features(make_images()).view(4, 3, 8, 8)
     for channel in range(3):
-        by_hand = (pictures()[:, channel].double() / 255 - MEAN[channel]) / STD[channel]
+        by_hand = (make_images()[:, channel].double() / 255 - MEAN[channel]) / STD[channel]
         torch.testing.assert_close(seen[:, channel].double(), by_hand, rtol=1e-5, atol=1e-6)
 
 
-def test_bytes_and_floats_of_the_same_picture_give_the_same_rows():
+def test_bytes_and_floats_of_the_same_image_give_the_same_rows():
     embedder = build_embedder("small_cnn", size=8).eval()
-    assert torch.equal(embedder(pictures()), embedder(pictures().float() / 255))
-    assert torch.equal(embedder(pictures()), embedder(pictures().double() / 255))
+    assert torch.equal(embedder(make_images()), embedder(make_images().float() / 255))
+    assert torch.equal(embedder(make_images()), embedder(make_images().double() / 255))
 
 
 def test_autocast_and_half_precision_still_give_float32_unit_rows():
     embedder = build_embedder("small_cnn", size=8)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert embedder.head(embedder.features(pictures())).dtype == torch.bfloat16
-        cast = embedder(pictures())
-    halved = embedder.to(torch.bfloat16)(pictures())
-    doubled = embedder.double()(pictures())
+        assert embedder.head(embedder.features(make_images())).dtype == torch.bfloat16
+        cast = embedder(make_images())
+    halved = embedder.to(torch.bfloat16)(make_images())
+    doubled = embedder.double()(make_images())
     assert (cast.dtype, halved.dtype, doubled.dtype) == (torch.float32, torch.float32, torch.float64)
     for rows in (cast, halved):
         torch.testing.assert_close(rows.norm(dim=1), torch.ones(4), rtol=1e-6, atol=1e-6)
@@ -68,9 +68,9 @@ def test_parameter_groups_part_head_and_backbone_and_leave_out_what_is_frozen():
     assert dict(groups["backbone"] + groups["head"]).keys() == dict(embedder.named_parameters()).keys()
     rates = {"backbone": 0.0, "head": 0.5}
     before = {name: value.clone() for name, value in embedder.state_dict().items()}
-    optimiser = torch.optim.SGD([{"params": pairs, "lr": rates[part]} for part, pairs in groups.items()])
-    embedder(pictures())[:, 0].sum().backward()
-    optimiser.step()
+    optimizer = torch.optim.SGD([{"params": pairs, "lr": rates[part]} for part, pairs in groups.items()])
+    embedder(make_images())[:, 0].sum().backward()
+    optimizer.step()
     moved = {name.split(".")[0] for name, value in embedder.named_parameters() if not torch.equal(value, before[name])}
     assert moved == {"head"}
     embedder.backbone.requires_grad_(False)
@@ -85,7 +85,7 @@ def test_parameter_groups_part_head_and_backbone_and_leave_out_what_is_frozen():
         (torch.zeros(2, 3, 8, 8, dtype=torch.int64), "images are torch.int64; give uint8 of 0 to 255, or floats"),
     ],
 )
-def test_pictures_that_are_refused(images, sentence):
+def test_images_that_are_refused(images, sentence):
     with pytest.raises(ValueError, match=sentence):
         flat()(images)
 

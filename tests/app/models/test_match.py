@@ -57,7 +57,7 @@ def test_half_precision_becomes_float32():
     torch.testing.assert_close(embedder.head.weight, NETWORK.head.weight, rtol=1e-3, atol=1e-3)
 
 
-def test_kernels_for_rgb_are_summed_for_grey_pictures():
+def test_kernels_for_rgb_are_summed_for_gray_images():
     embedder, _ = loaded(
         {name: value.half() if value.is_floating_point() else value for name, value in WHOLE.items()}, channels=1
     )
@@ -66,13 +66,13 @@ def test_kernels_for_rgb_are_summed_for_grey_pictures():
     torch.testing.assert_close(rows, wanted, rtol=0.0, atol=3e-3)
 
 
-def test_grey_kernels_load_into_grey_and_not_into_rgb():
-    grey = build_embedder("small_cnn", channels=1, seed=3).state_dict()
-    assert equal(loaded(grey, channels=1)[0], grey)
+def test_gray_kernels_load_into_gray_and_not_into_rgb():
+    gray = build_embedder("small_cnn", channels=1, seed=3).state_dict()
+    assert equal(loaded(gray, channels=1)[0], gray)
     with pytest.raises(
         ModelMistake, match=r"1 of another shape: stages.0.0.weight \(16, 1, 3, 3\) for \(16, 3, 3, 3\)"
     ):
-        loaded(grey)
+        loaded(gray)
 
 
 def test_old_files_without_counts_of_batches():

@@ -31,8 +31,8 @@ def test_torchvision_s_cache_is_used(resnet_cache):
     embedder = build_embedder("resnet18", size=32, weights="pretrained")
     assert torch.equal(embedder.backbone.layer4[1].conv2.weight, source.layer4[1].conv2.weight)
     assert embedder.notes == ("Weights of the backbone from resnet18, published; not used: fc.weight, fc.bias.",)
-    grey = build_embedder("resnet18", size=32, channels=1, weights="pretrained")
-    torch.testing.assert_close(grey.backbone.conv1.weight, source.conv1.weight.sum(1, keepdim=True))
+    gray = build_embedder("resnet18", size=32, channels=1, weights="pretrained")
+    torch.testing.assert_close(gray.backbone.conv1.weight, source.conv1.weight.sum(1, keepdim=True))
 
 
 def test_without_cache_and_network_torchvision_s_place_is_named(resnet_cache):

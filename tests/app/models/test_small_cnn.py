@@ -1,4 +1,4 @@
-"""The small network: its size, its maths by hand, and every place of a small picture counts."""
+"""The small network: its size, its maths by hand, and every place of a small image counts."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def test_it_is_as_large_as_it_says():
     assert round(count, -3) == 97_000
 
 
-def test_every_pixel_of_an_8_pixel_picture_counts():
+def test_every_pixel_of_an_8_pixel_image_counts():
     torch.manual_seed(0)
     images = torch.randn(2, 1, 8, 8, requires_grad=True)
     SmallCNN(1, 8)(images).pow(2).sum().backward()

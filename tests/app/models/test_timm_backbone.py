@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from shadowmetric.app.models import build_embedder
-from shadowmetric.app.models.timm_backbone import seen_features, timm_backbone
+from shadowmetric.app.models.timm_backbone import probe_features, timm_backbone
 from shadowmetric.errors import ModelMistake
 
 
@@ -32,18 +32,18 @@ def test_mean_std_and_classifier_are_timm_s():
     assert timm_backbone("levit_128s").classifier == ("head", "head_dist")
 
 
-def test_the_picture_of_zeros_moves_no_statistics():
+def test_the_image_of_zeros_moves_no_statistics():
     network = build_embedder("timm:test_resnet", size=32).backbone
     assert all(value == 0 for name, value in network.state_dict().items() if name.endswith("num_batches_tracked"))
 
 
 def test_a_size_whose_map_vanishes_is_refused():
     network = nn.Sequential(nn.Conv2d(3, 4, 9), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    assert seen_features("timm:nine", network, 3, 9) == 4
-    with pytest.raises(ModelMistake, match=r"timm:nine cannot take pictures of 8 pixels \(.*\); give another size"):
-        seen_features("timm:nine", network, 3, 8)
-    with pytest.raises(ModelMistake, match=r"timm:map gives \(1, 4, 1, 1\) for one picture of 9 pixels, not one row"):
-        seen_features("timm:map", network[:1], 3, 9)
+    assert probe_features("timm:nine", network, 3, 9) == 4
+    with pytest.raises(ModelMistake, match=r"timm:nine cannot take images of 8 pixels \(.*\); give another size"):
+        probe_features("timm:nine", network, 3, 8)
+    with pytest.raises(ModelMistake, match=r"timm:map gives \(1, 4, 1, 1\) for one image of 9 pixels, not one row"):
+        probe_features("timm:map", network[:1], 3, 9)
 
 
 @pytest.mark.parametrize(

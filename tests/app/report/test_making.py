@@ -1,4 +1,4 @@
-"""The page without a browser: its budget, what happens when pictures cannot be had, and what stands in scripts."""
+"""The page without a browser: its budget, what happens when images cannot be had, and what stands in scripts."""
 
 import json
 import shutil
@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from changed_runs import rewrite
 from report_runs import FEW as THREE
-from report_runs import NASTY, quick_settings, write_pictures
+from report_runs import NASTY, quick_settings, write_images
 
 from shadowmetric.app.report.charts import MemoryBar, memory_bars, plain, short
 from shadowmetric.app.report.collect import collect
-from shadowmetric.app.report.making import made_showcases, write_report
-from shadowmetric.app.report.page import LEVELS, as_json, drawn, measured, page
+from shadowmetric.app.report.making import make_showcases, write_report
+from shadowmetric.app.report.page import LEVELS, as_json, page, render_page, runs_with_budget
 from shadowmetric.app.report.tables import Table
-from shadowmetric.app.report.words import spaced
+from shadowmetric.app.report.words import space_epochs
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.errors import Mistake
@@ -24,9 +24,9 @@ FEW = replace(THREE, queries=4)
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Three losses on pictures that are large enough to have some weight."""
+    """Three losses on images that are large enough to have some weight."""
     folder = tmp_path_factory.mktemp("making")
-    data = f"npz:{write_pictures(folder / 'data.npz', side=48)}"
+    data = f"npz:{write_images(folder / 'data.npz', side=48)}"
     for loss in ("shadow", "triplet", "contrastive"):
         train(quick_settings(data, loss=loss, epochs=1), folder / "runs" / loss)
     return folder
@@ -35,14 +35,14 @@ def runs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def shown(runs):
     groups = collect([runs / "runs"])
-    showcases, notes = made_showcases(groups, FEW, None)
+    showcases, notes = make_showcases(groups, FEW, None)
     assert notes == []
     return groups, showcases
 
 
 def test_each_level_is_smaller_and_the_first_that_fits_is_taken(shown):
     groups, showcases = shown
-    sizes = [len(drawn(groups, showcases, (), (), (), level).encode()) for level in LEVELS]
+    sizes = [len(render_page(groups, showcases, (), (), (), level).encode()) for level in LEVELS]
     assert sizes == sorted(sizes, reverse=True)
     assert len(set(sizes)) == len(LEVELS)
     for place, level in enumerate(LEVELS):
@@ -50,13 +50,13 @@ def test_each_level_is_smaller_and_the_first_that_fits_is_taken(shown):
         assert len(found.encode()) == sizes[place]
         assert level.words in found
         assert ("To stay below the size of a page" in found) == (place > 0)
-    with pytest.raises(Mistake, match="even without pictures; report fewer runs"):
+    with pytest.raises(Mistake, match="even without images; report fewer runs"):
         page(groups, showcases, budget=sizes[-1] - 1)
 
 
 def test_what_is_left_out_is_left_out(shown):
     groups, showcases = shown
-    text = [drawn(groups, showcases, (), (), (), level) for level in LEVELS]
+    text = [render_page(groups, showcases, (), (), (), level) for level in LEVELS]
     assert [found.count("<img") for found in text] == [3 * 108, 2 * 108, 2 * 81, 2 * 81, 0, 0]
     assert text[1].count("left out to keep the page small") == 3
     assert ['"sheet":{' in found for found in text] == [True, True, True, False, False, False]
@@ -70,7 +70,7 @@ def test_a_report_without_its_dataset_says_so(runs, tmp_path):
     rewrite(run, run.settings_file, text.replace("data.npz", "gone.npz"))
     write_report([run.folder], tmp_path / "out.html", choices=FEW)
     found = (tmp_path / "out.html").read_text(encoding="utf-8")
-    assert "There are no pictures of run: " in found
+    assert "There are no images of run: " in found
     assert "gone.npz" in found
     assert str(runs) not in found
     assert str(tmp_path) not in found
@@ -91,7 +91,7 @@ def test_weights_that_no_longer_give_the_scores_are_named(runs, tmp_path, shown)
     scores = run.scores()
     run.write_scores(scores | {"accuracy": scores["accuracy"] - 0.2})
     write_report([run.folder], tmp_path / "out.html", choices=FEW)
-    assert "the pictures or the weights have changed since" in (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert "the images or the weights have changed since" in (tmp_path / "out.html").read_text(encoding="utf-8")
 
 
 def test_a_page_names_no_folder_of_the_machine(runs, tmp_path, shown):
@@ -114,11 +114,11 @@ def test_captions_have_code_and_stress_and_nothing_else():
     assert "<h1>T</h1>" in found
 
 
-def test_no_pictures_are_made_unless_asked_for(runs, tmp_path):
+def test_no_images_are_made_unless_asked_for(runs, tmp_path):
     shutil.copytree(runs / "runs" / "shadow", tmp_path / "run", ignore=shutil.ignore_patterns("showcase.json"))
-    write_report([tmp_path / "run"], tmp_path / "out.html", pictures=False)
+    write_report([tmp_path / "run"], tmp_path / "out.html", images=False)
     assert not (tmp_path / "run" / "showcase.json").exists()
-    assert "Pictures were not asked for." in (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert "Images were not asked for." in (tmp_path / "out.html").read_text(encoding="utf-8")
 
 
 def test_the_same_runs_give_the_same_page(shown):
@@ -142,9 +142,9 @@ def test_plotly_finds_no_html_in_words():
 def test_memory_bars_come_from_scores_and_from_whoever_gives_them(runs, tmp_path):
     shutil.copytree(runs / "runs" / "shadow", tmp_path / "run")
     run = Run(tmp_path / "run")
-    assert measured(collect([run.folder])) == []
+    assert runs_with_budget(collect([run.folder])) == []
     run.write_scores(run.scores() | {"memory_bytes": {"budget": 4_000_000, "predicted": None, "peak": 3_500_000}})
-    bars = measured(collect([run.folder]))
+    bars = runs_with_budget(collect([run.folder]))
     assert [(bar.series, bar.bytes) for bar in bars] == [("budget", 4_000_000), ("measured peak", 3_500_000)]
     figure = memory_bars([*bars, MemoryBar("budget", "other", 1_000_000)])
     assert [trace["x"] for trace in figure["data"]] == [[4.0, 1.0], [3.5]]
@@ -155,7 +155,7 @@ def test_memory_bars_come_from_scores_and_from_whoever_gives_them(runs, tmp_path
 
 
 def test_long_curves_are_told_at_spaced_epochs():
-    assert spaced(range(1, 26)) == list(range(1, 26))
-    found = spaced(range(1, 1001))
+    assert space_epochs(range(1, 26)) == list(range(1, 26))
+    found = space_epochs(range(1, 1001))
     assert (len(found), found[0], found[-1]) == (25, 1, 1000)
     assert found == sorted(set(found))

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from browser_pages import OpenedPage, comes, needs_chromium
-from report_runs import FEW, NASTY, quick_comparison, quick_settings, write_pictures
+from report_runs import FEW, NASTY, quick_comparison, quick_settings, write_images
 
 from shadowmetric.app.report.charts import MemoryBar
 from shadowmetric.app.report.making import write_report
@@ -20,7 +20,7 @@ EVIL = "<img src=x onerror=alert(3)>"
 def report(tmp_path_factory):
     """A page of a comparison, with a table and a memory chart that were given."""
     folder = tmp_path_factory.mktemp("page")
-    data = f"npz:{write_pictures(folder / 'data.npz')}"
+    data = f"npz:{write_images(folder / 'data.npz')}"
     plan = quick_comparison(folder / "compare", quick_settings(data))
     table = Table(f"Beside the paper {EVIL}", f"Caption {EVIL}", ("loss", EVIL), ((EVIL, "1.0"),), ("loss",))
     bars = [MemoryBar(EVIL, "batch 64", 3_000_000), MemoryBar("naive", EVIL, 9_000_000)]
@@ -77,12 +77,12 @@ def test_every_plot_has_points(seen):
     by_place = [points for *_, points in counts]
     assert by_place[0] == 5  # triplet, two controls, two floors
     assert by_place[1] == 4 * 2  # losses and controls, an epoch each; seeds are lines
-    assert by_place[2] == by_place[3] == 32  # test pictures
+    assert by_place[2] == by_place[3] == 32  # test images
 
 
-def test_every_picture_of_the_gallery_is_there(seen):
+def test_every_image_of_the_gallery_is_there(seen):
     widths = seen.page.eval_on_selector_all(".query img", "images => images.map(image => image.naturalWidth)")
-    assert len(widths) == 2 * 3 * 3 * 9  # losses, kinds, queries, itself and its neighbours
+    assert len(widths) == 2 * 3 * 3 * 9  # losses, kinds, queries, itself and its neighbors
     assert set(widths) == {12}
 
 
@@ -91,7 +91,7 @@ def test_no_button_sends_a_figure_away(seen):
     assert set(titles) == {"Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"}
 
 
-def test_right_and_wrong_differ_by_more_than_colour(seen):
+def test_right_and_wrong_differ_by_more_than_color(seen):
     found = seen.page.eval_on_selector_all(
         ".found li",
         """items => items.map(item => [item.className, item.querySelector(".mark").textContent,
@@ -136,20 +136,20 @@ def test_the_policy_stops_scripts_and_requests_that_slipped_in(opened):
 def test_dark_follows_the_system_and_the_button(opened):
     page = opened(color_scheme="dark").page
 
-    def colours():
+    def colors():
         ink = page.evaluate("getComputedStyle(document.body).color")
         plots = page.eval_on_selector_all(".xtick text", "found => found.map(one => getComputedStyle(one).fill)")
         return ink, set(plots)
 
-    dark = colours()
+    dark = colors()
     assert dark[1] == {dark[0]}
     page.click("#theme")
-    assert comes(lambda: (light := colours())[1] == {light[0]} != dark[1])
+    assert comes(lambda: (light := colors())[1] == {light[0]} != dark[1])
     assert page.get_attribute("#theme", "aria-pressed") == "false"
     page.emulate_media(color_scheme="light")
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")  # it is heard of
     page.emulate_media(color_scheme="dark")
-    assert comes(colours, dark) == dark
+    assert comes(colors, dark) == dark
 
 
 def test_tabs_are_moved_by_the_keyboard(opened):
@@ -231,16 +231,16 @@ def test_two_runs_stand_side_by_side_by_choice(opened):
     assert page.locator(".modebar-btn svg").count() == page.locator(".modebar-btn").count() > 0  # still drawn
 
 
-def test_a_point_shows_its_picture_and_is_ringed_in_both_planes(opened):
+def test_a_point_shows_its_image_and_is_ringed_in_both_planes(opened):
     page = opened().page
     point = page.locator("[data-plane=a] .scatterlayer .trace:first-child .point").first
     point.scroll_into_view_if_needed()
     point.hover(force=True)
     page.wait_for_selector("#tip:not([hidden])")
-    assert "data:image/webp" in page.eval_on_selector("#tip .picture", "one => getComputedStyle(one).backgroundImage")
+    assert "data:image/webp" in page.eval_on_selector("#tip .image", "one => getComputedStyle(one).backgroundImage")
     words = page.text_content("#tip p")
     assert any(words.startswith(name) for name in NASTY)
-    assert "nearest neighbour" in words
+    assert "nearest neighbor" in words
 
     def rings():
         return [page.eval_on_selector(f"[data-plane={side}]", "plot => plot.data[1].x.length") for side in "ab"]

@@ -1,4 +1,4 @@
-"""Whoever searches finds the same pictures in the same order with the same cosines, however products are rounded."""
+"""Whoever searches finds the same images in the same order with the same cosines, however products are rounded."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from image_folders import FakeModel, contents_of
 from made_rows import KINDS, batches, made_rows
-from picture_folders import FakeModel, contents_of
 from random_rounding import random_rounding
 
 from shadowmetric.app.serving.galleries import file_gallery
 from shadowmetric.app.serving.galleries.approximate import built
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.app.serving.stores import proposed
-from shadowmetric.app.serving.stores.proposed import Proposed, reach_of_halves, searched
+from shadowmetric.app.serving.stores.proposed import Proposed, reach_of_halves, search_store
 from shadowmetric.ops import top_k as blocks
 from shadowmetric.runtime import search as device_search
 from shadowmetric.runtime.entries import Entry, key_of
@@ -148,7 +148,7 @@ def test_a_store_that_rounds_otherwise_is_ranked_as_a_file(rows, k, seed, others
     queries = asked_of(rows, seed)
     near = float(reach_of(on_grid(queries)).min())
     store = RoughStore(rows, near, seed, others)
-    found = searched(queries, k, reach_of, store.ask)
+    found = search_store(queries, k, reach_of, store.ask)
     for query, hits in zip(on_grid(queries), found, strict=True):
         cosines = exact_cosines(store.rows, query)
         allowed = [n for n in range(len(rows)) if n not in store.others]
@@ -161,7 +161,7 @@ def test_a_store_is_not_asked_for_ever(monkeypatch):
     monkeypatch.setattr(proposed, "MOST", 100)
     rows = made_rows("collapsed", 5000, 8, 0)
     store = RoughStore(rows, 1e-6, 0, others=False)
-    [hits] = searched(rows[:1].astype(np.float32), 5, reach, store.ask)
+    [hits] = search_store(rows[:1].astype(np.float32), 5, reach, store.ask)
     assert len(hits) == 5
     assert store.limits == [13, 52, 208]
 
@@ -169,7 +169,7 @@ def test_a_store_is_not_asked_for_ever(monkeypatch):
 def test_an_answer_that_is_clear_is_asked_for_once():
     rows = made_rows("random", 500, 64, 0)
     store = RoughStore(rows, 1e-7, 0, others=False)
-    searched(rows[:4].astype(np.float32), 5, reach, store.ask)
+    search_store(rows[:4].astype(np.float32), 5, reach, store.ask)
     assert store.limits == [13]
 
 

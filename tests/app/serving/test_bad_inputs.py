@@ -1,4 +1,4 @@
-"""Everything wrong that people and disks do to indexes, pictures and names: counted, refused or handled, nothing lost.
+"""Everything wrong that people and disks do to indexes, images and names: counted, refused or handled, nothing lost.
 
 Tests that loop hold the number of inputs to LEAST_TRIED, so that none can pass by trying nothing.
 """
@@ -17,7 +17,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from picture_folders import (
+from image_folders import (
     ESCAPE,
     HOSTILE,
     FakeModel,
@@ -29,14 +29,14 @@ from picture_folders import (
     small_index,
     taken_apart,
     write_folder,
-    write_picture,
+    write_image,
 )
 from PIL import Image
 
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.errors import BrokenImage, Mistake
+from shadowmetric.runtime.images import Shape, open_image
 from shadowmetric.runtime.index_file import MAGIC, MOST_HEADER, START, VERSION, read_index
-from shadowmetric.runtime.pictures import Shape, open_picture
 
 FLIPS = 1500
 LEAST_TRIED = {
@@ -45,7 +45,7 @@ LEAST_TRIED = {
     "forged": 90,
     "foreign": 9,
     "archives": 50,
-    "cut pictures": 300,
+    "cut images": 300,
     "folder": 60,
 }
 BOMB = 60_000_000  # bytes that an archive of a thousandth of them becomes
@@ -264,7 +264,7 @@ def archives(secret):
         "up": {"../../../evil.png": b"x", "..\\..\\evil.png": b"x"},
         "absolute": {"/tmp/shadowmetric-evil.png": b"x", "C:\\evil.png": b"x"},
         "many": {f"{number}.png": b"" for number in range(5000)},
-        "picture": {"0.png": stored(COLOURED)},
+        "image": {"0.png": stored(COLORED)},
     }.items():
         found[f"{name}.zip"], found[f"{name}.tar.gz"] = zip_of(members), gzip.compress(tar_of(members))
         if name != "bomb":
@@ -274,7 +274,7 @@ def archives(secret):
     found["link.zip"] = zip_of({linked: os.fsencode(secret)})
     found["link.tar"] = tar_of({}, link=secret)
     found["nested.zip"] = zip_of({"inner.zip": zip_of({"inner.zip": found["bomb.zip"]})})
-    found["a picture and a zip.zip"] = b"\x89PNG\r\n\x1a\n" + found["up.zip"]
+    found["an image and a zip.zip"] = b"\x89PNG\r\n\x1a\n" + found["up.zip"]
     return found
 
 
@@ -304,16 +304,16 @@ def everything_below(folder):
     return {str(path) for path in folder.rglob("*")}
 
 
-def test_archives_in_place_of_pictures_and_indexes_are_refused_and_never_opened(tmp_path):
+def test_archives_in_place_of_images_and_indexes_are_refused_and_never_opened(tmp_path):
     secret = tmp_path / "secret.png"
-    write_picture(secret, 3)
+    write_image(secret, 3)
     photos, out, tried = tmp_path / "photos", tmp_path / "x", 0
     write_folder(photos, ("old",), 3)
     named = archives(secret)
     for name, content in named.items():
         for ending in (".png", ".jpg"):
             (photos / "old" / f"{name}{ending}").write_bytes(content)
-            assert picture_refused(content, name)
+            assert image_refused(content, name)
             tried += 1
         (tmp_path / f"{name}.shadowmx").write_bytes(content)
         assert "is no index: it begins with " in str(refused(tmp_path / f"{name}.shadowmx")), name
@@ -324,7 +324,7 @@ def test_archives_in_place_of_pictures_and_indexes_are_refused_and_never_opened(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < BOMB / 2, "a bomb went off"
-    assert done.pictures == 3
+    assert done.images == 3
     assert len(done.broken) == 2 * len(named)
     assert all(sentence.count("\n") == 0 and sentence.startswith("old/") for sentence in done.broken)
     assert everything_below(tmp_path) - before <= {str(out), str(tmp_path / ".x.lock")}
@@ -332,20 +332,20 @@ def test_archives_in_place_of_pictures_and_indexes_are_refused_and_never_opened(
     assert tried >= LEAST_TRIED["archives"], f"{tried} archives"
 
 
-def stored(picture, kind="PNG", **more):
+def stored(image, kind="PNG", **more):
     file = io.BytesIO()
-    picture.save(file, kind, **more)
+    image.save(file, kind, **more)
     return file.getvalue()
 
 
-COLOURED = Image.fromarray(np.random.default_rng(0).integers(0, 256, (24, 32, 3), np.uint8))
+COLORED = Image.fromarray(np.random.default_rng(0).integers(0, 256, (24, 32, 3), np.uint8))
 KINDS = {"PNG": {}, "JPEG": {}, "GIF": {}, "WEBP": {"lossless": True}, "TIFF": {}, "BMP": {}, "PPM": {}, "AVIF": {}}
 
 
-def picture_refused(content, name):
-    """Return whether a picture is refused, in one sentence."""
+def image_refused(content, name):
+    """Return whether an image is refused, in one sentence."""
     try:
-        assert open_picture(io.BytesIO(content), name).mode in ("L", "RGB")
+        assert open_image(io.BytesIO(content), name).mode in ("L", "RGB")
     except BrokenImage as broken:
         sentence = str(broken)
     else:
@@ -357,27 +357,27 @@ def picture_refused(content, name):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", KINDS)
-def test_cut_and_flipped_pictures_are_refused_or_read(kind):
-    whole, random, tried = stored(COLOURED, kind, **KINDS[kind]), np.random.default_rng(0), 0
-    assert not picture_refused(whole, "whole")
+def test_cut_and_flipped_images_are_refused_or_read(kind):
+    whole, random, tried = stored(COLORED, kind, **KINDS[kind]), np.random.default_rng(0), 0
+    assert not image_refused(whole, "whole")
     for length in [*range(min(40, len(whole))), *np.linspace(40, 0.9 * len(whole), 40).astype(int).tolist()]:
         tried += 1
-        assert picture_refused(whole[:length], "cut") or length > 0.5 * len(whole), f"{length} of {len(whole)} bytes"
+        assert image_refused(whole[:length], "cut") or length > 0.5 * len(whole), f"{length} of {len(whole)} bytes"
     for _ in range(150):
         tried += 1
         changed = bytearray(whole)
         for _ in range(int(random.integers(1, 4))):
             changed[int(random.integers(len(whole)))] = int(random.integers(256))
-        picture_refused(bytes(changed), "flipped")
-    assert tried * len(KINDS) >= LEAST_TRIED["cut pictures"], f"{tried * len(KINDS)} cut or flipped pictures"
+        image_refused(bytes(changed), "flipped")
+    assert tried * len(KINDS) >= LEAST_TRIED["cut images"], f"{tried * len(KINDS)} cut or flipped images"
 
 
 def chunk(kind, content):
     return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
 
-def png_of(width, height, content=b"", depth=8, colour=2):
-    head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+def png_of(width, height, content=b"", depth=8, color=2):
+    head = struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(content)) + chunk(b"IEND", b"")
 
 
@@ -407,13 +407,13 @@ def webp_of(width, height):
     return b"RIFF" + struct.pack("<I", 4 + len(body)) + b"WEBP" + body
 
 
-def bad_pictures():
+def bad_images():
     """Return names of files that no index may hold, with their bytes."""
-    png, jpeg = stored(COLOURED), stored(COLOURED, "JPEG")
+    png, jpeg = stored(COLORED), stored(COLORED, "JPEG")
     found = {
         "zero.png": b"",
         "one.png": b"\x89",
-        "text.jpg": b"This is no picture.\n" * 100,
+        "text.jpg": b"This is no image.\n" * 100,
         "page.gif": b"<html><script>alert(1)</script></html>",
         "svg.png": b"<svg xmlns='http://www.w3.org/2000/svg'/>",
         "pdf.jpg": b"%PDF-1.4\n" + bytes(500),
@@ -421,7 +421,7 @@ def bad_pictures():
         "zeros.bmp": bytes(5000),
         "bomb.png": png_of(60000, 60000, bytes(1000)),
         "bomb16.png": png_of(60000, 60000, bytes(1000), 16, 6),
-        "bombgrey.png": png_of(2**31 - 1, 2**31 - 1, b"x", 1, 0),
+        "bombgray.png": png_of(2**31 - 1, 2**31 - 1, b"x", 1, 0),
         "little more.png": png_of(12_000, 12_000, bytes(1000)),
         "bomb.gif": gif_of(65535, 65535),
         "bomb.tif": tiff_of(60000, 60000),
@@ -436,13 +436,13 @@ def bad_pictures():
         "head.jpg": jpeg[:20],
     }
     for kind, options in KINDS.items():
-        whole = stored(COLOURED, kind, **options)
+        whole = stored(COLORED, kind, **options)
         for part in (0.1, 0.3, 0.45):
             found[f"{part} of a {kind}.png"] = whole[: int(part * len(whole))]
     return found
 
 
-def good_pictures():
+def good_images():
     """Return names of odd files that can be read, with their bytes."""
     palette = Image.fromarray(pixels(1, 20, 20) % 4, "P")
     palette.putpalette([0, 0, 0, 255, 0, 0, 0, 255, 0, 0, 0, 255])
@@ -450,33 +450,33 @@ def good_pictures():
     exif = Image.Exif()
     exif[0x0112] = 6
     return {
-        "plain.png": stored(COLOURED),
-        "wrong ending.gif": stored(COLOURED, "JPEG"),
-        "UPPER.JPEG": stored(COLOURED, "PNG", compress_level=1),
+        "plain.png": stored(COLORED),
+        "wrong ending.gif": stored(COLORED, "JPEG"),
+        "UPPER.JPEG": stored(COLORED, "PNG", compress_level=1),
         "sixteen.png": stored(Image.fromarray(pixels(2, 20, 20).astype(np.uint16) * 257)),
-        "cmyk.jpg": stored(COLOURED.convert("CMYK"), "JPEG"),
-        "cmyk.tif": stored(COLOURED.convert("CMYK"), "TIFF"),
+        "cmyk.jpg": stored(COLORED.convert("CMYK"), "JPEG"),
+        "cmyk.tif": stored(COLORED.convert("CMYK"), "TIFF"),
         "palette.png": stored(palette, transparency=2),
         "palette.gif": stored(palette, "GIF", transparency=1),
         "animated.gif": stored(frames[0], "GIF", save_all=True, append_images=frames[1:]),
         "animated.webp": stored(frames[0], "WEBP", save_all=True, append_images=frames[1:]),
-        "turned.jpg": stored(COLOURED, "JPEG", exif=exif.tobytes()),
-        "bad exif.jpg": stored(COLOURED, "JPEG", exif=b"Exif\0\0garbagegarbage"),
-        "bad exif 2.jpg": stored(COLOURED, "JPEG", exif=b"Exif\0\0II*\0\xff\xff\xff\xff"),
-        "grey.jpg": stored(COLOURED.convert("L"), "JPEG"),
-        "bits.png": stored(COLOURED.convert("1")),
-        "clear.webp": stored(COLOURED.convert("RGBA"), "WEBP"),
+        "turned.jpg": stored(COLORED, "JPEG", exif=exif.tobytes()),
+        "bad exif.jpg": stored(COLORED, "JPEG", exif=b"Exif\0\0garbagegarbage"),
+        "bad exif 2.jpg": stored(COLORED, "JPEG", exif=b"Exif\0\0II*\0\xff\xff\xff\xff"),
+        "gray.jpg": stored(COLORED.convert("L"), "JPEG"),
+        "bits.png": stored(COLORED.convert("1")),
+        "clear.webp": stored(COLORED.convert("RGBA"), "WEBP"),
         "pixel.png": stored(Image.new("RGB", (1, 1), "red")),
         "long.png": stored(Image.new("L", (3, 900))),
-        "trailing.png": stored(COLOURED) + b"<?php evil ?>" * 100,
-        "many.ppm": stored(COLOURED, "PPM"),
+        "trailing.png": stored(COLORED) + b"<?php evil ?>" * 100,
+        "many.ppm": stored(COLORED, "PPM"),
     }
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_folder_of_everything_wrong_gives_an_index_of_the_good_ones(tmp_path):
     photos, out, model = tmp_path / "photos", tmp_path / "x", FakeModel(shape=Shape(96, 96, 3))
-    good, bad = good_pictures(), bad_pictures()
+    good, bad = good_images(), bad_images()
     write_folder(photos, ("old",), 5)
     indexed(model, photos, out)
     rows = {path: read_index(out)[1].rows[number].copy() for number, path in enumerate(read_index(out)[1].paths)}
@@ -497,7 +497,7 @@ def test_a_folder_of_everything_wrong_gives_an_index_of_the_good_ones(tmp_path):
             assert np.array_equal(found.rows[number], rows[path])
     assert done.unchanged == 5
     assert done.embedded == len(good)
-    assert len(good) + len(bad) >= LEAST_TRIED["folder"], f"{len(good)} good and {len(bad)} bad pictures"
+    assert len(good) + len(bad) >= LEAST_TRIED["folder"], f"{len(good)} good and {len(bad)} bad images"
     assert about.root == str(photos)
 
 
@@ -516,10 +516,10 @@ class Elements(HTMLParser):
 
 @pytest.fixture
 def hostile(tmp_path, monkeypatch):
-    """An index of pictures with hostile names in hostile classes, searched by a model that needs no run."""
+    """An index of images with hostile names in hostile classes, searched by a model that needs no run."""
     model, photos = FakeModel(), tmp_path / "photos"
     for number, name in enumerate(HOSTILE):
-        write_picture(photos / name.removesuffix(".png") / name, number)
+        write_image(photos / name.removesuffix(".png") / name, number)
     monkeypatch.setattr("shadowmetric.app.serving.model.open_model", lambda _: model)
     monkeypatch.setattr("shadowmetric.app.serving.model.model_of", lambda *_: model)
     monkeypatch.chdir(tmp_path)
@@ -531,7 +531,7 @@ CONTROLS = {chr(number) for number in [*range(32), 127, *range(128, 160)]} - {"\
 
 def test_hostile_names_go_through_index_search_and_page_as_text(hostile, capfd):
     said = ran(capfd, "index", "run", str(hostile), "--out", "x.shadowmx")
-    assert f"{len(HOSTILE)} pictures: {len(HOSTILE)} added" in said.out
+    assert f"{len(HOSTILE)} images: {len(HOSTILE)} added" in said.out
     queries = [str(hostile / name.removesuffix(".png") / name) for name in HOSTILE]
     said = ran(capfd, "search", "x.shadowmx", "--json", "--html", "page.html", "--", *queries)
     found = json.loads(said.out)
@@ -563,7 +563,7 @@ def test_the_table_obeys_no_name(hostile, capfd, thumbnails):
 
 @pytest.mark.parametrize("name", [name for name in HOSTILE if CONTROLS & set(name) or "\n" in name])
 def test_refusals_obey_no_name(hostile, capfd, name):
-    write_picture(hostile.parent / "ok.png", 1)
+    write_image(hostile.parent / "ok.png", 1)
     bad = hostile / "ant" / name
     bad.parent.mkdir()
     bad.write_bytes(b"text")

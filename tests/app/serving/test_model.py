@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from changed_runs import rewrite
-from picture_folders import DIM, FakeModel, indexed, write_folder, write_run
+from image_folders import DIM, FakeModel, indexed, write_folder, write_run
 
 from shadowmetric.app.serving.model import Model, RunModel, fingerprint, model_of, open_model, places_of, relative
 from shadowmetric.app.training.runs.run import Run

@@ -1,4 +1,4 @@
-"""The loop: a run's folder, what is learnt, how it stops and goes on, and that nobody looks at the test split early."""
+"""The loop: a run's folder, what is learned, how it stops and goes on, and that nobody looks at the test split early."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from shadowmetric.app.training import epoch, loop, preparation, scoring, setup
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings
-from shadowmetric.app.training.runs.trained import trained_embedder
+from shadowmetric.app.training.runs.trained import load_embedder
 from shadowmetric.app.training.show import Silent
 from shadowmetric.errors import Interrupted, Mistake, Stopped
 from shadowmetric.losses.catalogue import LOSSES
@@ -143,7 +143,7 @@ def test_ctrl_c_saves_and_a_resume_ends_as_if_nothing_had_happened(tmp_path, bat
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_stop_during_the_judgement_repeats_the_judgement(tmp_path):
+def test_a_stop_during_the_judgment_repeats_the_judgment(tmp_path):
     class Stopping(Watching):
         def stage(self, name, share):
             if name.startswith("epoch 1"):
@@ -208,7 +208,7 @@ def test_without_validation_the_last_epoch_is_kept(tmp_path):
 def test_the_plateau_stops_a_run(tmp_path, monkeypatch):
     recalls = iter([0.5, 0.7, 0.702, 0.701, 0.9])
     judged = {"map_at_r": 0.1, "silhouette": 0.0, "effective_rank": 9.0}
-    monkeypatch.setattr(epoch, "judgement", lambda *given: {"recall_at_1": next(recalls), **judged})
+    monkeypatch.setattr(epoch, "judge_epoch", lambda *given: {"recall_at_1": next(recalls), **judged})
     scores = train(quick(epochs=5, batches=1, patience=2), tmp_path / "run")
     assert (scores["epochs"], scores["best_epoch"], scores["convergence_epoch"]) == (4, 3, 2)
 
@@ -236,14 +236,14 @@ def test_a_loss_that_is_not_finite_stops_before_any_weight_is_touched(tmp_path, 
 
 def test_the_best_weights_are_those_that_were_scored(tmp_path):
     train(QUICK, tmp_path / "run")
-    embedder = trained_embedder(Run(tmp_path / "run"))
+    embedder = load_embedder(Run(tmp_path / "run"))
     images = torch.zeros(1, 1, 8, 8, dtype=torch.uint8)
     assert not embedder.training
     torch.testing.assert_close(embedder(images).norm(dim=1), torch.ones(1))
     run = Run(tmp_path / "run")
     run.write(run.best_file, lambda place: place.write_bytes(b"nothing"))
     with pytest.raises(Mistake, match="does not fit the settings"):
-        trained_embedder(Run(tmp_path / "run"))
+        load_embedder(Run(tmp_path / "run"))
 
 
 def test_a_damaged_state_is_named(tmp_path):
@@ -281,7 +281,7 @@ def test_a_validation_part_without_positives_is_never_made(tmp_path):
 
 def test_embeddings_on_a_line_are_a_warning(tmp_path, monkeypatch):
     judged = {"recall_at_1": 0.5, "map_at_r": 0.1, "silhouette": 0.0, "effective_rank": 1.2}
-    monkeypatch.setattr(epoch, "judgement", lambda *given: judged)
+    monkeypatch.setattr(epoch, "judge_epoch", lambda *given: judged)
     train(quick(batches=1), tmp_path / "run")
     assert all("lie on a line" in line["warnings"][0] for line in Run(tmp_path / "run").journal())
 
@@ -296,10 +296,10 @@ def test_a_resume_does_not_need_the_first_weights_again(tmp_path):
     assert train(QUICK, tmp_path / "run", resume=True)["epochs"] == 2
 
 
-def test_a_stop_while_pictures_are_read_leaves_nothing(tmp_path, monkeypatch):
+def test_a_stop_while_images_are_read_leaves_nothing(tmp_path, monkeypatch):
     def reading(settings, report):
         os.kill(os.getpid(), signal.SIGINT)
-        report("reading pictures", 0.5)
+        report("reading images", 0.5)
 
     monkeypatch.setattr(setup, "prepare", reading)
     with pytest.raises(KeyboardInterrupt):
@@ -312,7 +312,7 @@ def test_bf16_trains_and_is_scored_in_float32(tmp_path):
     scores = train(quick(precision="bf16"), tmp_path / "run")
     run = Run(tmp_path / "run")
     parts = preparation.parts_of(run)
-    again = scoring.score_test(trained_embedder(run), parts.dataset, parts.shape)[1]
+    again = scoring.score_test(load_embedder(run), parts.dataset, parts.shape)[1]
     assert again["map_at_r"] == scores["map_at_r"]
     AcceleratorState._reset_state(reset_partial_state=True)
     with pytest.raises(Mistake, match="fp16 needs a GPU"):

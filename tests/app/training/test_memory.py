@@ -94,7 +94,7 @@ def test_the_cache_of_images_takes_a_quarter_of_a_budget_at_most():
         ({"cross_batch_memory": -1}, "--cross-batch-memory is -1"),
         ({"cross_batch_warmup": 3}, "--cross-batch-warmup has no meaning without --cross-batch-memory"),
         ({"cross_batch_memory": 9, "loss": "arc_face"}, "--cross-batch-memory adds nothing to arc_face"),
-        ({"micro_batch": 1}, "batch normalisation takes its statistics from at least 2 images; raise it"),
+        ({"micro_batch": 1}, "batch normalization takes its statistics from at least 2 images; raise it"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(tmp_path, more, message):

@@ -26,7 +26,7 @@ def test_warm_up_rises_to_the_peak_and_the_cosine_starts_there():
 
 
 @pytest.mark.parametrize("recipe", [FROM_SCRATCH, PAPER])
-def test_backbone_head_and_centres_have_their_own_rates(recipe):
+def test_backbone_head_and_centers_have_their_own_rates(recipe):
     embedder = build_embedder("small_cnn", dim=8, channels=1, size=8)
     optimizer = build_optimizer(embedder, SoftTripleLoss(3, 8), recipe)
     set_rates(optimizer, 0.5)

@@ -7,8 +7,8 @@ import torch
 from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, Dataset, Split
 from shadowmetric.app.data.images import ArrayImages
 from shadowmetric.app.training import preparation
-from shadowmetric.app.training.preparation import parted, prepare
-from shadowmetric.app.training.runs.settings import TrainSettings, resolved
+from shadowmetric.app.training.preparation import prepare, split_for_selection
+from shadowmetric.app.training.runs.settings import TrainSettings, resolve_settings
 
 
 def dataset(classes, each, kind, groups=None, test_classes=4):
@@ -23,11 +23,11 @@ def dataset(classes, each, kind, groups=None, test_classes=4):
 
 
 def settings(**changes):
-    return resolved(TrainSettings(**changes), size=8, resize=8, channels=1)
+    return resolve_settings(TrainSettings(**changes), size=8, resize=8, channels=1)
 
 
 def parts_of(found, **changes):
-    return parted(found, settings(**changes))
+    return split_for_selection(found, settings(**changes))
 
 
 def test_zero_shot_sets_hold_whole_classes_out():

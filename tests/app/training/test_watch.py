@@ -11,7 +11,7 @@ from shadowmetric.app.training.watch import (
     Watch,
     anchor_gradient,
     look,
-    mined,
+    mine_again,
 )
 from shadowmetric.errors import Stopped
 from shadowmetric.losses import AngularLoss, ShadowLoss, TripletLoss
@@ -122,9 +122,9 @@ def test_the_anchor_gradient_of_free_rows_is_the_papers_formula_with_its_signs()
 def test_no_anchor_gradient_where_nothing_is_mined():
     rows, labels = anchor_batch()
     for loss in (AngularLoss(), ShadowLoss(miner="all")):
-        assert mined(rows, labels, loss) is None
+        assert mine_again(rows, labels, loss) is None
         assert look(rows, labels, loss).anchor_gradient is None
-    alone = mined(rows, torch.zeros(24, dtype=torch.int64), ShadowLoss())
+    alone = mine_again(rows, torch.zeros(24, dtype=torch.int64), ShadowLoss())
     assert alone is not None
     assert anchor_gradient(rows, alone, ShadowLoss()) is None
     assert look(3 * torch.nn.functional.normalize(rows), labels, ShadowLoss()).row_length == pytest.approx(3)

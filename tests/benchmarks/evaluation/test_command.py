@@ -82,7 +82,7 @@ def test_a_real_run_of_both_contenders_agrees(capsys, tmp_path):
 
 
 def test_the_defaults_are_those_of_the_bar():
-    jobs = bench_evaluation.planned(bench_evaluation.EvaluationSettings())
+    jobs = bench_evaluation.plan_jobs(bench_evaluation.EvaluationSettings())
     assert [(job.contender, job.rows, job.dim, job.classes) for job in jobs] == [
         ("ours", 60_000, 64, 10),
         ("peers", 60_000, 64, 10),

@@ -46,7 +46,7 @@ def test_more_work_is_expected_to_take_longer(contender):
     assert expected_seconds(EvaluationJob(contender, 6_000, 64, 10_000)) == 0.0
 
 
-def test_a_part_of_the_queries_is_expected_to_take_less_and_many_neighbours_more():
+def test_a_part_of_the_queries_is_expected_to_take_less_and_many_neighbors_more():
     job = EvaluationJob("peers", 60_000, 64, 10)
     assert expected_seconds(EvaluationJob("peers", 60_000, 64, 10, queries=1000)) < expected_seconds(job)
     assert expected_seconds(EvaluationJob("peers", 60_000, 64, 10_000)) < expected_seconds(job)

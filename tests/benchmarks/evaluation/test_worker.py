@@ -10,7 +10,7 @@ import torch
 from benchmarks.evaluation import worker as evaluation_worker
 from benchmarks.evaluation.contenders import CONTENDERS
 from benchmarks.evaluation.plan import EVALUATION, FIGURES, EvaluationJob
-from benchmarks.evaluation.worker import Stopwatch, evaluated, inputs, record
+from benchmarks.evaluation.worker import Stopwatch, evaluate_contender, inputs, record
 from benchmarks.run import run_job
 
 
@@ -76,7 +76,7 @@ def test_only_the_time_of_the_search_is_scaled_up(monkeypatch, queries, retrieva
     Clock(monkeypatch, 10.0, 13.0, 18.0)
     monkeypatch.setitem(CONTENDERS, "peers", peers)
     job = EvaluationJob("peers", 40, 8, 4, queries=queries)
-    assert evaluated(job, torch.zeros(40, 8), torch.zeros(40, dtype=torch.int64))[1] == {
+    assert evaluate_contender(job, torch.zeros(40, 8), torch.zeros(40, dtype=torch.int64))[1] == {
         "retrieval": retrieval,
         "silhouette": 5.0,
     }

@@ -42,7 +42,7 @@ def measured(monkeypatch):
         rank = PART | OF_ONE | STEP
         return {ranks: [rank | ({"loopback_bytes": 8e5} if ranks > 1 else {})] * ranks for ranks in (1, 2, 3)}
 
-    monkeypatch.setattr(scale_ranks, "measured", found)
+    monkeypatch.setattr(scale_ranks, "measure_ranks", found)
     return asked
 
 

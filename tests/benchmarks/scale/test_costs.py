@@ -22,7 +22,7 @@ TINY = scale_ranks.Trial(batch=20, dim=8, micro_batch=4, per_class=4, repeats=1,
 @cache
 def found():
     """Return what one and two real ranks say. Started once: it takes longest."""
-    return scale_ranks.measured(TINY)
+    return scale_ranks.measure_ranks(TINY)
 
 
 def counted_flops(action):
@@ -77,7 +77,7 @@ def test_operations_of_a_cached_embedder():
     embedder, images = build_embedder("small_cnn", channels=1, size=28), torch.rand(12, 1, 28, 28)
     forward = counted_flops(lambda: embedder(images[:1]))
     network = replace(NETWORK, flops=float(forward))
-    cached = counted_flops(lambda: scale_ranks.embedded_twice(embedder, images, 4))
+    cached = counted_flops(lambda: scale_ranks.embed_twice(embedder, images, 4))
     plain = counted_flops(lambda: embedder(images).sum().backward())
     assert cached == pytest.approx(scale.embedder_flops(network, Step(12, 64)), rel=0.01)  # the first layer's input
     assert plain == pytest.approx(scale.embedder_flops(network, Step(12, 64, micro_batch=None)), rel=0.01)
@@ -85,7 +85,7 @@ def test_operations_of_a_cached_embedder():
 
 def test_bytes_and_calls_are_those_of_real_ranks():
     one, two = found()[1], found()[2]
-    _, network = scale_ranks.calibrated(found(), TINY)
+    _, network = scale_ranks.calibrate(found(), TINY)
     sent = scale.traffic(network, TINY.step(2))
     assert sent.rows == sent.gradient == 10 * 8 * 4
     assert sent.labels == 10 * 8
@@ -102,7 +102,7 @@ def test_bytes_and_calls_are_those_of_real_ranks():
 
 
 def test_gloo_sends_the_gradient_of_the_rows_twice():
-    machine, network = scale_ranks.calibrated(found(), TINY)
+    machine, network = scale_ranks.calibrate(found(), TINY)
     assert machine.scatter == 2
     for rank in found()[2]:
         if "loopback_bytes" in rank:  # headers and other programs come on top
@@ -111,8 +111,8 @@ def test_gloo_sends_the_gradient_of_the_rows_twice():
 
 
 def test_a_calibrated_machine_is_the_parts():
-    machine, network = scale_ranks.calibrated(found(), TINY)
-    assert network.weights == sum(parameter.numel() for parameter in scale_ranks.made(TINY)[0].parameters())
+    machine, network = scale_ranks.calibrate(found(), TINY)
+    assert network.weights == sum(parameter.numel() for parameter in scale_ranks.make_subject(TINY)[0].parameters())
     assert network.pixel_bytes == 28 * 28
     parts = scale.seconds(machine, network, TINY.step(1))
     one = found()[1][0]

@@ -12,9 +12,9 @@ from benchmarks.serving import device_cost as module
 from benchmarks.serving.device_cost import (
     check_bundle,
     install_words,
-    installed,
     main,
-    measured,
+    make_environment,
+    measure_search,
     one_call,
     size_mb,
     versions,
@@ -26,9 +26,9 @@ pytest_plugins = ["exported_fixtures"]
 HERE = Path(sys.executable)
 
 
-def test_a_search_is_timed_and_its_memory_is_its_own(bundled, pictures):
+def test_a_search_is_timed_and_its_memory_is_its_own(bundled, images):
     held = np.ones(50_000_000)  # 400 MB of this process, which a process that it starts must not be charged for
-    found = measured(HERE, bundled.folder, pictures / "digit 3" / "0.png", calls=3)
+    found = measure_search(HERE, bundled.folder, images / "digit 3" / "0.png", calls=3)
     assert held.all()
     assert 0.05 < found["search_seconds"] < 120
     assert 20 < found["peak_resident_mb"] < 350
@@ -45,7 +45,7 @@ def test_seconds_and_bytes_are_those_of_the_command(tmp_path):
 
 def test_a_search_that_fails_is_no_figure(bundled, tmp_path):
     with pytest.raises(Stopped, match=r"a search in .* failed: .*none\.png"):
-        measured(HERE, bundled.folder, tmp_path / "none.png", calls=1)
+        measure_search(HERE, bundled.folder, tmp_path / "none.png", calls=1)
 
 
 def test_versions_are_those_of_the_environment():
@@ -77,19 +77,19 @@ def test_uv_installs_if_it_is_beside_python_else_pip(tmp_path, monkeypatch, uv):
 
 def test_an_environment_without_requirements_is_made_and_has_nothing(tmp_path):
     (tmp_path / "requirements.txt").write_text("")
-    python = installed(tmp_path / "env", tmp_path / "requirements.txt")
+    python = make_environment(tmp_path / "env", tmp_path / "requirements.txt")
     ended = subprocess.run([str(python), "-c", "import numpy"], capture_output=True, text=True)
     assert "No module named 'numpy'" in ended.stderr
     (tmp_path / "requirements.txt").write_text("./no-such-package\n")
     with pytest.raises(Stopped, match=r"^`.* failed: "):
-        installed(tmp_path / "env", tmp_path / "requirements.txt")
+        make_environment(tmp_path / "env", tmp_path / "requirements.txt")
 
 
-def test_the_row_has_versions_and_figures(bundled, pictures, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(module, "installed", lambda environment, requirements: HERE)
+def test_the_row_has_versions_and_figures(bundled, images, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(module, "make_environment", lambda environment, requirements: HERE)
     monkeypatch.setattr(module, "versions", lambda python: versions(python) | {"torch": False})
-    picture = pictures / "digit 3" / "0.png"
-    monkeypatch.setattr(sys, "argv", ["x", str(bundled.folder), str(picture), "--csv", str(tmp_path / "row.csv")])
+    image = images / "digit 3" / "0.png"
+    monkeypatch.setattr(sys, "argv", ["x", str(bundled.folder), str(image), "--csv", str(tmp_path / "row.csv")])
     main()
     (row,) = read_rows(tmp_path / "row.csv")
     figures = {"search_seconds", "peak_resident_mb", "bundle_mb", "environment_mb"}
@@ -97,9 +97,9 @@ def test_the_row_has_versions_and_figures(bundled, pictures, tmp_path, monkeypat
     assert f"search_seconds {row['search_seconds']}" in capsys.readouterr().out
 
 
-def test_torch_in_the_environment_and_other_folders_are_refused(bundled, pictures, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "installed", lambda environment, requirements: HERE)
+def test_torch_in_the_environment_and_other_folders_are_refused(bundled, images, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "make_environment", lambda environment, requirements: HERE)
     with pytest.raises(Stopped, match="the environment has torch"):
-        module.device_cost(bundled.folder, pictures / "digit 3" / "0.png")
+        module.device_cost(bundled.folder, images / "digit 3" / "0.png")
     with pytest.raises(Mistake, match=r"is no bundle: there is no model\.onnx in it; write one by"):
         check_bundle(tmp_path)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.step.steps import CONTENDERS, StepJob, figures, pictures, record
+from benchmarks.step.steps import CONTENDERS, StepJob, figures, make_images, record
 from shadowmetric.batches.meter import held_bytes
 
 
@@ -35,7 +35,7 @@ def test_a_failure_is_a_reason():
     assert "no_such_backbone" in record(StepJob("plain", "no_such_backbone", 32, 8))["reason"]
 
 
-def test_classes_have_four_pictures_each():
-    images, labels = pictures(10, 8)
+def test_classes_have_four_images_each():
+    images, labels = make_images(10, 8)
     assert images.shape == (10, 3, 8, 8)
     assert labels.tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]

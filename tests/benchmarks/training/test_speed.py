@@ -21,7 +21,7 @@ def test_speeds_and_their_ratio(monkeypatch):
 
 
 def test_both_loops_learn(tmp_path):
-    training = speed.made(TINY, tmp_path, 8, 2, Silent())
+    training = speed.make_training(TINY, tmp_path, 8, 2, Silent())
     weights = [training.bare_embedder.head.weight.detach().clone()]
     for measure in (lambda: speed.bare_round(training, 3), lambda: speed.our_round(training)):
         assert measure() > 0
@@ -65,7 +65,7 @@ def test_a_file_sees_nothing_meanwhile(monkeypatch, capsys):
 
 
 def test_control_c_offers_no_run_to_go_on_with(tmp_path, monkeypatch):
-    training = speed.made(TINY, tmp_path, 8, 2, Silent())
+    training = speed.make_training(TINY, tmp_path, 8, 2, Silent())
     forward = training.loss.forward
 
     def pressed(*given):

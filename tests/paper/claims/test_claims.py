@@ -5,7 +5,7 @@ from made_records import made_record
 
 from paper.beside import Difference, interval
 from paper.claims.claims import CLAIMS
-from paper.claims.judges import FAILS, HOLDS, ONLY_IF, UNTESTABLE, gain, judged, learnt
+from paper.claims.judges import FAILS, HOLDS, ONLY_IF, UNTESTABLE, beats_untrained, gain, judge_difference
 from paper.record import Record
 
 SILHOUETTES = ("cifar10", "fashion_mnist", "cub200")
@@ -56,11 +56,11 @@ def verdict(part, given):
     ],
 )
 def test_a_verdict_follows_the_interval(values, stated, wanted):
-    assert judged(interval(values), stated) == wanted
+    assert judge_difference(interval(values), stated) == wanted
 
 
 def test_an_interval_that_touches_zero_lies_not_above_it():
-    assert judged(Difference(0.1, 0.0, 0.2, 3), 0.05) == UNTESTABLE
+    assert judge_difference(Difference(0.1, 0.0, 0.2, 3), 0.05) == UNTESTABLE
 
 
 @pytest.mark.parametrize(("part", "bed"), GAINS.items())
@@ -73,15 +73,15 @@ def test_each_gain_is_judged_by_its_bed(part, bed):
     assert verdict(part, {}).verdict == UNTESTABLE
 
 
-def test_what_learnt_nothing_is_not_judged():
+def test_what_learned_nothing_is_not_judged():
     poor = record("mnist", [-0.2, -0.201, -0.202], floor=0.9)
-    assert not learnt(poor, "accuracy", "shadow")
+    assert not beats_untrained(poor, "accuracy", "shadow")
     found = verdict("MNIST: accuracy 2.0", {"mnist": poor})
     assert found.verdict == UNTESTABLE
     assert "Not above the untrained embedder, so nothing to compare: shadow, triplet." in found.evidence
     lame = {"soft_triple": {figure: [-9.0, -9.1, -8.9] for figure in FIGURES}}
     given = {"cub200": record("cub200", [0.2, 0.201, 0.202], **lame)}
-    assert verdict("SoftTriple's", given).verdict == UNTESTABLE  # to beat what learnt nothing is no gain
+    assert verdict("SoftTriple's", given).verdict == UNTESTABLE  # to beat what learned nothing is no gain
     assert "compare: soft_triple." in verdict("SoftTriple's", given).evidence
     assert verdict("Multi-Similarity's", given).verdict == HOLDS
 

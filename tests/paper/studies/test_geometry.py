@@ -1,4 +1,4 @@
-"""One triplet in the plane: gradients by closed formulas, both losses alike on unit rows, the picture."""
+"""One triplet in the plane: gradients by closed formulas, both losses alike on unit rows, the image."""
 
 import json
 import math
@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from paper.studies.geometry import MARGIN, RATE, ROWS, gradient_of, measure, picture, tables
+from paper.studies.geometry import MARGIN, RATE, ROWS, gradient_of, image, measure, tables
 
 HOME = Path(__file__).parents[3]
 FREE = torch.tensor(ROWS, dtype=torch.float64)
@@ -113,8 +113,8 @@ def test_the_tables(found):
     ]
 
 
-def test_the_picture_is_a_whole_svg_with_the_figures(found):
-    svg = picture(found)
+def test_the_image_is_a_whole_svg_with_the_figures(found):
+    svg = image(found)
     root = ElementTree.fromstring(svg)
     space = "{http://www.w3.org/2000/svg}"
     assert root.find(f"{space}title") is not None
@@ -135,8 +135,8 @@ def test_the_picture_is_a_whole_svg_with_the_figures(found):
     assert f"rate {RATE:g}" in words
 
 
-def test_the_committed_record_and_picture_are_what_would_be_made_now():
+def test_the_committed_record_and_image_are_what_would_be_made_now():
     now = measure("small")
     record = json.loads((HOME / "paper" / "records" / "small" / "geometry.json").read_text("utf-8"))["found"]
     assert tables(record) == tables(now)
-    assert (HOME / "docs" / "pictures" / "geometry.svg").read_text("utf-8") == picture(now)
+    assert (HOME / "docs" / "images" / "geometry.svg").read_text("utf-8") == image(now)

@@ -8,7 +8,7 @@ import torch
 
 from paper.studies import memory
 from paper.studies.memory import EVERY_DIM, labels_of, loss_of, measure, random_rows, tables
-from paper.studies.memory_tables import between, gathered_bytes
+from paper.studies.memory_tables import between, bytes_of_gathered
 from shadowmetric.losses.catalogue import PAPER_LOSSES
 
 RECORD = Path(__file__).parents[3] / "paper" / "records" / "small" / "memory.json"
@@ -91,7 +91,7 @@ def test_the_tables_put_the_paper_beside_ours(record):
     assert all(row[2].endswith("MB measured") for row in peaks.rows[:-1])
     assert peaks.kinds.count("control") == by_dim.kinds.count("control") == 2
     sizes = kept(record, "shadow_rows")
-    assert gathered_bytes(record["triplets"], 64) == sizes[128] - sizes[64]  # the formula is what Algorithm 1 keeps
+    assert bytes_of_gathered(record["triplets"], 64) == sizes[128] - sizes[64]  # the formula is what Algorithm 1 keeps
     assert "2.2 to 2.4 million needed" in [row[1] for row in savings.rows]
     assert ("1.69 to 1.82 GB quoted", "16.4 to 17.2 % quoted") in [row[2:] for row in savings.rows]
 
@@ -101,7 +101,7 @@ def test_the_record_says_that_the_loss_is_not_what_fills_memory(record):
     for dim, embedder in zip(record["setting"]["dims"], record["embedder"], strict=True):
         peaks = [peak for one in record["step_peak"] if one["dim"] == dim for peak in one["bytes"]]
         assert max(peaks) - min(peaks) < 2e-3 * min(peaks)
-        assert gathered_bytes(record["every_triplet"], dim) < 4e-3 * embedder["kept_bytes"]
+        assert bytes_of_gathered(record["every_triplet"], dim) < 4e-3 * embedder["kept_bytes"]
 
 
 def test_a_step_whose_memory_is_not_known_says_so(record):

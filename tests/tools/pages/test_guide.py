@@ -8,6 +8,7 @@ from made_records import like_the_paper, made_record
 
 from shadowmetric.app.report.tables import as_markdown
 from tools.pages.guide import (
+    format_change,
     guide_tables,
     losses_table,
     miners_table,
@@ -15,7 +16,6 @@ from tools.pages.guide import (
     peers_table,
     photographs_table,
     recipe_table,
-    said_change,
     step_table,
 )
 from tools.pages.results import MARKS, records_of
@@ -96,7 +96,7 @@ def test_changes_of_a_recipe_are_beside_its_middle():
         ("rate 0.1", "45.0", "−5.0"),
         ("rate 0.1 head rate 0.2", "40.0", "−10.0"),
     )
-    assert said_change("miner=batch_hard") == "batch-hard mining"
+    assert format_change("miner=batch_hard") == "batch-hard mining"
 
 
 def test_memory_is_said_in_units_that_people_use():

@@ -9,10 +9,10 @@ from tools.pages.integration_tables import sentences_table, towers_table, traine
 from tools.pages.measured_tables import (
     beside_table,
     evaluation_table,
-    measured_tables,
-    said_memory,
-    said_time,
-    spanned,
+    format_memory,
+    format_range,
+    format_time,
+    make_measured_tables,
 )
 from tools.pages.serving_tables import load_table, parity_table
 
@@ -43,14 +43,14 @@ def test_sizes_of_two_files_are_a_range_and_ratios_are_of_one_file():
 
 @pytest.mark.parametrize(("value", "words"), [(4.62, "4.6 ms"), (57.9, "58 ms"), (999.0, "999 ms"), (8336.8, "8.3 s")])
 def test_times_have_two_or_three_digits(value, words):
-    assert said_time(value) == words
+    assert format_time(value) == words
 
 
 def test_ranges_that_read_alike_are_one_value():
-    assert spanned([20.4, 19.9], said_memory) == "20 MB"
-    assert spanned([], said_memory) == ""
-    assert spanned([900.0, 2400.0], said_time) == "900 ms to 2.4 s"
-    assert said_memory(1246.7) == "1.2 GB"
+    assert format_range([20.4, 19.9], format_memory) == "20 MB"
+    assert format_range([], format_memory) == ""
+    assert format_range([900.0, 2400.0], format_time) == "900 ms to 2.4 s"
+    assert format_memory(1246.7) == "1.2 GB"
 
 
 def test_the_largest_difference_of_a_figure_is_found():
@@ -101,10 +101,10 @@ def test_seeds_and_towers_are_told_apart():
     ]
     assert sentences_table(rows).rows == (("one", "98.8", "70.0, 71.0"),)
     towers = [
-        {"loss": loss, "seed": "0", "figure": "name → picture, seen, Recall@5", "before": "0.05", "after": str(after)}
+        {"loss": loss, "seed": "0", "figure": "name → image, seen, Recall@5", "before": "0.05", "after": str(after)}
         for loss, after in (("shadow", 0.5), ("triplet", 0.25), ("multi_similarity", 0.75))
     ]
-    assert towers_table(towers).rows == (("name → picture, seen, Recall@5", "5", "5.00", "50.00", "25.00", "75.00"),)
+    assert towers_table(towers).rows == (("name → image, seen, Recall@5", "5", "5.00", "50.00", "25.00", "75.00"),)
 
 
 def test_what_serving_costs():
@@ -122,7 +122,7 @@ def test_what_serving_costs():
         "recall_at_1": 0.2795,
         "largest_cosine_error": 0.061,
         "bytes": 4.1e6,
-        "pictures_per_second": 1055.4,
+        "images_per_second": 1055.4,
     }
     model |= {"milliseconds": {"1": 1.31, "2": 0.98}, "resident_bytes": 79e6}
     (row,) = parity_table({"models": [model], "images": 5924}).rows
@@ -130,7 +130,7 @@ def test_what_serving_costs():
 
 
 def test_every_table_names_its_rows_and_their_command():
-    for page, tables in measured_tables(ROOT).items():
+    for page, tables in make_measured_tables(ROOT).items():
         for name, table in tables.items():
             assert "/records/" in table.caption, f"{page}: {name}"
             assert "`" in table.caption, f"{page}: {name}"

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from shadowmetric.mining.classes import positive_pairs
-from tools.pages.memory_page import SCRATCHES, files, formulas, loss_of, page, said, sizes_of
+from tools.pages.memory_page import SCRATCHES, files, format_bytes, formulas, loss_of, page, sizes_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -46,4 +46,4 @@ def test_a_page_without_marks_is_refused():
     [(999, "999 bytes"), (1000, "1 kB"), (999_600, "1 MB"), (67_108_864, "67.1 MB"), (134e6, "134 MB")],
 )
 def test_bytes_are_said_in_three_digits(count, words):
-    assert said(int(count)) == words
+    assert format_bytes(int(count)) == words

@@ -16,14 +16,14 @@ from types import FrameType
 from typing import Any
 
 COMMANDS = {  # a module of this folder each, imported when it is called, and what the first help says of it
-    "train": "Train an embedder on a dataset or your own pictures.",
+    "train": "Train an embedder on a dataset or your own images.",
     "evaluate": "Measure a run, or embeddings of any tool.",
     "compare": "Train several losses on equal terms; one table.",
     "report": "Draw runs and comparisons on one page.",
     "export": "Write a run as ONNX files that need no torch.",
-    "index": "Embed a folder of pictures to be searched.",
-    "search": "Find the indexed pictures most like yours.",
-    "verify": "Say whether two pictures show the same.",
+    "index": "Embed a folder of images to be searched.",
+    "search": "Find the indexed images most like yours.",
+    "verify": "Say whether two images show the same.",
     "serve": "Search an index in a browser, or by JSON.",
     "data": "List, check and add datasets.",
     "doctor": "Say what is here; check the GPU, and several ranks.",
@@ -48,11 +48,11 @@ def main(tokens: Sequence[str] | None = None, application: Application | None = 
 
     application: another program's, which then has the same exit codes and `--config`.
     """
-    with remembered_interrupts() as pressed:
+    with collect_interrupts() as pressed:
         try:
             run(sys.argv[1:] if tokens is None else tokens, application or command_line)
-        except (Exception, KeyboardInterrupt) as wrong:
-            sys.exit(exit_code(wrong, bool(pressed)))
+        except (Exception, KeyboardInterrupt) as error:
+            sys.exit(exit_code(error, bool(pressed)))
 
 
 def run(tokens: Sequence[str], application: Application) -> None:
@@ -74,40 +74,40 @@ def check_extra() -> None:
         raise Mistake(f"commands need {', '.join(missing)}, not installed; run `pip install 'shadowmetric[app]'`.")
 
 
-def exit_code(wrong: BaseException, pressed: bool) -> int:
+def exit_code(error: BaseException, pressed: bool) -> int:
     """Say in one sentence how a command ended early, and return its exit code; pressed: after a Ctrl-C."""
     from shadowmetric.errors import Interrupted, Mistake, Stopped
 
-    if isinstance(wrong, Interrupted):
+    if isinstance(error, Interrupted):
         if os.environ.get("RANK", "0") == "0":
             several = os.environ.get("WORLD_SIZE", "1")
             how = "" if several == "1" else f", started with {several} processes as before"
-            print(f"Stopped and saved. Go on with{how}:\n{wrong}", file=sys.stderr)
+            print(f"Stopped and saved. Go on with{how}:\n{error}", file=sys.stderr)
         return 130
-    if pressed or isinstance(wrong, KeyboardInterrupt):
+    if pressed or isinstance(error, KeyboardInterrupt):
         print("Stopped.", file=sys.stderr)
         return 130
-    if isinstance(wrong, Mistake):
-        print(f"{who()}{one_line(str(wrong))}", file=sys.stderr)
+    if isinstance(error, Mistake):
+        print(f"{who()}{one_line(str(error))}", file=sys.stderr)
         return 2
     from cyclopts import CycloptsError, UnusedCliTokensError
 
-    if isinstance(wrong, CycloptsError):
-        unused = isinstance(wrong, UnusedCliTokensError)
-        sentence = about_unused([str(word) for word in wrong.unused_tokens or ()]) if unused else str(wrong)
+    if isinstance(error, CycloptsError):
+        unused = isinstance(error, UnusedCliTokensError)
+        sentence = about_unused([str(word) for word in error.unused_tokens or ()]) if unused else str(error)
         print(f"{who()}{one_line(sentence)}", file=sys.stderr)
         return 2
-    if isinstance(wrong, Stopped):
-        print(f"{who()}Stopped: {one_line(str(wrong))}", file=sys.stderr)
+    if isinstance(error, Stopped):
+        print(f"{who()}Stopped: {one_line(str(error))}", file=sys.stderr)
         return 1
-    if isinstance(wrong, BrokenPipeError):  # whoever read has seen enough
+    if isinstance(error, BrokenPipeError):  # whoever read has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    if isinstance(wrong, OSError):  # a full disk, a folder that may not be written to
-        named = "" if wrong.filename is None else f"{wrong.filename}: "
-        print(f"{who()}{one_line(named + (wrong.strerror or str(wrong)))}.", file=sys.stderr)
+    if isinstance(error, OSError):  # a full disk, a folder that may not be written to
+        named = "" if error.filename is None else f"{error.filename}: "
+        print(f"{who()}{one_line(named + (error.strerror or str(error)))}.", file=sys.stderr)
         return 1
-    raise wrong
+    raise error
 
 
 def about_unused(words: list[str]) -> str:
@@ -119,7 +119,7 @@ def about_unused(words: list[str]) -> str:
 
 
 @contextlib.contextmanager
-def remembered_interrupts() -> Iterator[list[int]]:
+def collect_interrupts() -> Iterator[list[int]]:
     """Yield a list that each Ctrl-C enters: C code that is being loaded makes another error of it."""
     pressed: list[int] = []
 

@@ -48,9 +48,9 @@ def running_shell() -> Literal["bash", "zsh", "fish"]:
     from cyclopts.completion.detect import ShellDetectionError, detect_shell
 
     try:
-        found = detect_shell()
+        shell = detect_shell()
     except ShellDetectionError:
         raise Mistake("which shell runs this is unknown; add --shell bash, zsh or fish.") from None
-    if found == "powershell":
+    if shell == "powershell":
         raise Mistake("the shell is PowerShell, which is not completed; add --shell bash, zsh or fish.")
-    return found
+    return shell

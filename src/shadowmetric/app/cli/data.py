@@ -73,12 +73,12 @@ def check(
 
     with mistakes(), Bar() as bar:
         reader = None if is_own(name) else find_reader(name)
-        found = inspect(open_dataset(name, data_root, allow_partial=True), reader, quick=quick, report=bar)
-    faults = found.faults(allow_partial)
+        inspection = inspect(open_dataset(name, data_root, allow_partial=True), reader, quick=quick, report=bar)
+    faults = inspection.faults(allow_partial)
     if json:
-        print_json(dataclasses.asdict(found) | {"faults": faults})
+        print_json(dataclasses.asdict(inspection) | {"faults": faults})
     else:
-        print_inspection(screen(), found, faults)
+        print_inspection(screen(), inspection, faults)
     sys.exit(1 if faults else 0)
 
 
@@ -110,14 +110,14 @@ def add(name: str, /, *archives: Path, data_root: Root = None, allow_partial: Fl
         if not reader.folder:
             raise Mistake(f"{reader.name} is part of this package; there is nothing to add.")
         try:
-            added = added_from(reader, archives, root, allow_partial)
+            added = add_from(reader, archives, root, allow_partial)
         except KeyboardInterrupt:
             print("Stopped; nothing was added.", file=sys.stderr)
             sys.exit(130)
     print_added(screen(), reader, root, added)
 
 
-def added_from(reader: Reader, archives: tuple[Path, ...], root: Path, allow_partial: bool) -> Added:
+def add_from(reader: Reader, archives: tuple[Path, ...], root: Path, allow_partial: bool) -> Added:
     """Return what was added from archives, or from a download if none are named."""
     if archives:
         with Bar() as bar:
@@ -135,12 +135,12 @@ def mistakes() -> Iterator[None]:
     """Turn what is wrong with data into what the user is told."""
     try:
         yield
-    except DataMistake as wrong:
-        raise Mistake(str(wrong)) from None
+    except DataMistake as error:
+        raise Mistake(str(error)) from None
 
 
-def print_json(found: dict) -> None:
+def print_json(payload: dict) -> None:
     """Print JSON as it is, whatever the width."""
     from shadowmetric.app.cli.screen import screen
 
-    screen().out(json.dumps(found, indent=2), highlight=False)
+    screen().out(json.dumps(payload, indent=2), highlight=False)

@@ -93,19 +93,19 @@ def doctor(
     named = (*loss, *(name for name in LOSSES if all_losses and name not in CONTROLS)) or ("shadow",)
     subjects = [Subject(name, margin, miner, cross_batch_memory, dim) for name in dict.fromkeys(map(spelt, named))]
     here = environment()
-    found = device = None
+    rank_checks = device = None
     if not quick:
         with Bar(patience=0.0) as bar:
-            found = ranks_doctor.certificate(subjects, ranks, report=bar)
+            rank_checks = ranks_doctor.certificate(subjects, ranks, report=bar)
     if not quick or certificate is not None:
         with Bar(patience=0.0) as bar:
             device = certify_device(report=bar)
-    show(here, device, found, ranks, json)
+    show(here, device, rank_checks, ranks, json)
     if certificate is not None and device is not None:
-        write_certificate(certificate, here, device, None if found is None else found.as_dict())
+        write_certificate(certificate, here, device, None if rank_checks is None else rank_checks.as_dict())
         print(f"The certificate is {certificate.resolve()}", file=sys.stderr if json else sys.stdout)
-    if found is not None and not found.is_ok:
-        raise Stopped(sentence([check.loss for check in found.checks if not check.is_ok], ranks))
+    if rank_checks is not None and not rank_checks.is_ok:
+        raise Stopped(sentence([check.loss for check in rank_checks.checks if not check.is_ok], ranks))
     if device is not None and not device.is_ok:
         raise Stopped(device_sentence(device))
 
@@ -133,7 +133,7 @@ def device_sentence(device) -> str:
     )
 
 
-def show(here, device, found, ranks: int, as_json: bool) -> None:
+def show(here, device, rank_checks, ranks: int, as_json: bool) -> None:
     """Print everything."""
     from json import dumps
 
@@ -144,17 +144,17 @@ def show(here, device, found, ranks: int, as_json: bool) -> None:
 
     console = screen()
     if not as_json:
-        print_environment(console, here, here.troubles(1 if found is None else ranks))
+        print_environment(console, here, here.troubles(1 if rank_checks is None else ranks))
         if device is not None:
             print_device(console, device)
-        if found is not None:
-            print_certificate(console, found)
+        if rank_checks is not None:
+            print_certificate(console, rank_checks)
         return
     everything = {
         "environment": here.as_dict(),
-        "warnings": [trouble._asdict() for trouble in here.troubles(1 if found is None else ranks)],
-        "certificate": None if found is None else found.as_dict(),
+        "warnings": [trouble._asdict() for trouble in here.troubles(1 if rank_checks is None else ranks)],
+        "certificate": None if rank_checks is None else rank_checks.as_dict(),
         "device": None if device is None else device.as_dict(),
-        "ok": all(one is None or one.is_ok for one in (found, device)),
+        "ok": all(one is None or one.is_ok for one in (rank_checks, device)),
     }
     console.out(dumps(without_nan(everything), indent=2), highlight=False)

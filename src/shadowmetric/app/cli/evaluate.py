@@ -55,10 +55,10 @@ def evaluate(embeddings: File = None, labels: File = None, /, *, settings: Evalu
             "no run or embeddings were named; give a run's folder or a file before the options, such as embeddings.npy."
         )
     try:
-        what = evaluated(embeddings, labels, settings, of_run)
+        what = load_embeddings(embeddings, labels, settings, of_run)
         if settings.out is not None:
             check_out(settings.out)
-        scores = measured(what, settings)
+        scores = measure_scores(what, settings)
         intervals = intervals_of(scores, settings.seed) if settings.interval else {}
         show(what, scores, intervals, settings)
     except KeyboardInterrupt:
@@ -66,7 +66,7 @@ def evaluate(embeddings: File = None, labels: File = None, /, *, settings: Evalu
         sys.exit(130)
 
 
-def evaluated(embeddings: Path, labels: Path | None, settings: EvaluateSettings, of_run: bool) -> Evaluated:
+def load_embeddings(embeddings: Path, labels: Path | None, settings: EvaluateSettings, of_run: bool) -> Evaluated:
     """Return the embeddings of a run, or of the files that were named."""
     if not of_run:
         return what_to_evaluate(embeddings, labels, settings.gallery, settings.gallery_labels)
@@ -77,7 +77,7 @@ def evaluated(embeddings: Path, labels: Path | None, settings: EvaluateSettings,
     return run_to_evaluate(embeddings, settings)
 
 
-def measured(what: Evaluated, settings: EvaluateSettings) -> Scores:
+def measure_scores(what: Evaluated, settings: EvaluateSettings) -> Scores:
     """Return the scores, or say in which file there are rows that have none."""
     try:
         return scores_of(
@@ -88,28 +88,28 @@ def measured(what: Evaluated, settings: EvaluateSettings) -> Scores:
             measures=spelt(settings.measures),
             recall_at=settings.recall_at,
             precision_at=settings.precision_at,
-            neighbors=settings.neighbours,
+            neighbors=settings.neighbors,
             silhouette_distance=settings.silhouette_distance,
             queries=settings.queries,
             seed=settings.seed,
             scratch_bytes=settings.scratch_mb * 2**20,
         )
-    except ValueError as wrong:
+    except ValueError as error:
         for name, file in (("embeddings", what.file), ("gallery", what.gallery_file)):
-            if str(wrong).startswith(f"{name} has"):
-                raise Mistake(f"{file}: {wrong}") from None
+            if str(error).startswith(f"{name} has"):
+                raise Mistake(f"{file}: {error}") from None
         raise
 
 
 def intervals_of(scores: Scores, seed: int) -> dict[str, Interval]:
     """Return the bootstrap interval of each figure that has a value for each query."""
     names = [name for name in scores.figures() if name in scores.per_query or name == "macro_f1"]
-    found = {}
+    intervals = {}
     with Bar() as bar:
         for done, name in enumerate(names):
             bar("intervals", done / len(names))
-            found[name] = scores.interval(name, seed=seed)
-    return found
+            intervals[name] = scores.interval(name, seed=seed)
+    return intervals
 
 
 def show(what: Evaluated, scores: Scores, intervals: dict[str, Interval], settings: EvaluateSettings) -> None:
@@ -117,8 +117,8 @@ def show(what: Evaluated, scores: Scores, intervals: dict[str, Interval], settin
     from shadowmetric.app.cli.evaluation.json_output import as_json
     from shadowmetric.app.cli.screen import say, screen
 
-    found = as_json(what, scores, intervals, settings.worst, settings.classes, settings.confusion)
-    text = json.dumps(found, indent=2, allow_nan=False)
+    document = as_json(what, scores, intervals, settings.worst, settings.classes, settings.confusion)
+    text = json.dumps(document, indent=2, allow_nan=False)
     if settings.json:
         screen().out(text, highlight=False)
     else:

@@ -14,7 +14,7 @@ Examples:
 
     shadowmetric export runs/digits-shadow-0
     shadowmetric export runs/digits-shadow-0 --no-int8 --out models
-    shadowmetric export runs/digits-shadow-0 --bundle device --pictures photos
+    shadowmetric export runs/digits-shadow-0 --bundle device --gallery photos
 """
 NEEDED = ("onnx", "onnxruntime", "onnxscript")
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
@@ -35,13 +35,13 @@ def export(
     accept_loss: Flag = False,
     images: int = 2000,
     bundle: Place = None,
-    pictures: Place = None,
+    gallery: Place = None,
     data_root: Place = None,
     json: Flag = False,
 ) -> None:
     """Write ONNX files of a run, in float32 and in 8 bits, and compare them with torch.
 
-    Scaling, normalising and unit length are inside the files; their metadata says what they take. The 8-bit file is
+    Scaling, normalizing and unit length are inside the files; their metadata says what they take. The 8-bit file is
     not written if its Recall@1 falls by more than the limit; the exit code is then 1.
 
     Parameters
@@ -60,8 +60,8 @@ def export(
         Compare on at most so many test images.
     bundle
         Write a folder for a small device: model, index, threshold, and a program that needs no torch.
-    pictures
-        What the bundle's index holds: a folder of pictures, or a CSV file with the columns path and label.
+    gallery
+        What the bundle's index holds: a folder of images, or a CSV file with the columns path and label.
     data_root
         Where the dataset of the run is, if not where it was trained.
     json
@@ -70,8 +70,8 @@ def export(
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise Mistake(f"{', '.join(missing)} is not installed; run `pip install 'shadowmetric[export]'`.")
-    if (bundle is None) != (pictures is None):
-        raise Mistake("--bundle DIR and --pictures FOLDER belong together; give both, or neither.")
+    if (bundle is None) != (gallery is None):
+        raise Mistake("--bundle DIR and --gallery FOLDER belong together; give both, or neither.")
     from shadowmetric.app import serving
     from shadowmetric.app.cli.tables.export import print_parity
     from shadowmetric.progress import Bar
@@ -81,7 +81,7 @@ def export(
             run,
             out,
             bundle=bundle,
-            pictures=pictures,
+            gallery=gallery,
             data_root=data_root,
             tell=bar,
             int8=int8,
@@ -100,12 +100,12 @@ def export(
         raise Stopped(exported.refusal)
 
 
-def print_json(found: dict[str, Any]) -> None:
+def print_json(payload: dict[str, Any]) -> None:
     """Print JSON, and nothing else, on standard output."""
     from shadowmetric.app.cli.screen import screen
     from shadowmetric.runtime.files import without_nan
 
-    screen().out(json_text.dumps(without_nan(found), indent=2, allow_nan=False), highlight=False)
+    screen().out(json_text.dumps(without_nan(payload), indent=2, allow_nan=False), highlight=False)
 
 
 def plain_bundle(bundled: Any) -> dict[str, Any]:
@@ -125,5 +125,5 @@ def print_bundle(bundled: Any) -> None:
     say(
         console,
         f"The bundle is {bundled.folder}, {bundled.bytes / 1e6:.1f} MB: the {bundled.model} model and an index of "
-        f"{bundled.pictures:,} pictures. In it, `python -m device search PICTURE` needs no torch.",
+        f"{bundled.images:,} images. In it, `python -m device search IMAGE` needs no torch.",
     )

@@ -1,4 +1,4 @@
-"""`shadowmetric index`: pictures of a folder or a table, embedded and ready to be searched."""
+"""`shadowmetric index`: images of a folder or a table, embedded and ready to be searched."""
 
 import os
 import shlex
@@ -27,7 +27,7 @@ app = App(name="index", usage="Usage: shadowmetric index RUN FOLDER|TABLE.csv [O
 @app.default
 def index(
     run: Annotated[Path | None, Parameter(show_default=False)] = None,
-    pictures: Annotated[Path | None, Parameter(show_default=False)] = None,
+    images: Annotated[Path | None, Parameter(show_default=False)] = None,
     /,
     *,
     out: Annotated[Path | None, Parameter(show_default=False)] = None,
@@ -35,16 +35,16 @@ def index(
     approximate: Annotated[str | None, Parameter(show_default=False)] = None,
     batch: int = BATCH,
 ) -> None:
-    """Embed pictures so that they can be searched. Called again, it embeds only those whose bytes are new.
+    """Embed images so that they can be searched. Called again, it embeds only those whose bytes are new.
 
-    The index is one file, which is replaced as a whole: a kill leaves the old one. Pictures that are gone from the
+    The index is one file, which is replaced as a whole: a kill leaves the old one. Images that are gone from the
     folder are gone from the index; those that cannot be read are named and left out.
 
     Parameters
     ----------
     run
         The folder of a run, or an .onnx file that `shadowmetric export` wrote.
-    pictures
+    images
         A folder, whose first folders are the classes; or a table with the columns path and, if there is one, label.
     out
         The index. Default: the name of the folder or table, with .shadowmx, here; if that is the index of another
@@ -55,23 +55,23 @@ def index(
         Search that does not look at every row: hnsw or ivf; none for exact search. Default: as the index is, else
         exact.
     batch
-        Pictures that are embedded at once.
+        Images that are embedded at once.
     """
     from shadowmetric.app import serving
     from shadowmetric.app.cli.tables.index import say_filled, say_indexed
     from shadowmetric.app.serving.indexing.build import Indexed
     from shadowmetric.progress import Bar
 
-    if run is None or pictures is None:
+    if run is None or images is None:
         raise Mistake("give a run and a folder: `shadowmetric index RUN FOLDER`.")
     check(out, to, approximate, batch)
     try:
         with Bar() as bar:
-            made = serving.index(run, pictures, to or out, approximate=approximate, batch=batch, tell=bar)
+            made = serving.index(run, images, to or out, approximate=approximate, batch=batch, tell=bar)
     except KeyboardInterrupt:
-        raise Interrupted(again(run, pictures, out, to, approximate, batch)) from None
+        raise Interrupted(again(run, images, out, to, approximate, batch)) from None
     if isinstance(made, Indexed):
-        say_indexed(made, out or serving.default_index(pictures))
+        say_indexed(made, out or serving.default_index(images))
     else:
         say_filled(made, str(to))
 
@@ -99,11 +99,11 @@ def check(out: Path | None, to: str | None, approximate: str | None, batch: int)
             check_kind(approximate)
 
 
-def again(run: Path, pictures: Path, out: Path | None, to: str | None, approximate: str | None, batch: int) -> str:
+def again(run: Path, images: Path, out: Path | None, to: str | None, approximate: str | None, batch: int) -> str:
     """Return the command that goes on; what is secret in an address must be written again."""
     from shadowmetric.app.serving.stores.address import without_secrets
 
-    words = ["shadowmetric", "index", os.fspath(run), os.fspath(pictures)]
+    words = ["shadowmetric", "index", os.fspath(run), os.fspath(images)]
     for name, value in (("--out", out), ("--to", to and without_secrets(to)), ("--approximate", approximate)):
         words += [name, str(value)] if value is not None else []
     words += [] if batch == BATCH else ["--batch", str(batch)]

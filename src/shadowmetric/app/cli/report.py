@@ -14,10 +14,10 @@ Examples:
 
     shadowmetric report runs/compare-digits
     shadowmetric report runs/digits-shadow-0 runs/digits-triplet-0 --out both.html
-    shadowmetric report runs --no-pictures
+    shadowmetric report runs --no-images
 """
 NEEDED = ("jinja2", "plotly")
-NEEDED_FOR_PICTURES = ("openTSNE",)
+NEEDED_FOR_IMAGES = ("openTSNE",)
 
 
 app = App(name="report", usage="Usage: shadowmetric report RUN... [OPTIONS]", help_epilogue=EXAMPLES)
@@ -27,9 +27,9 @@ app = App(name="report", usage="Usage: shadowmetric report RUN... [OPTIONS]", he
 def report(
     *runs: Path,
     out: Annotated[Path | None, Parameter(show_default=False)] = None,
-    pictures: bool = True,
+    images: bool = True,
 ) -> None:
-    """Draw runs and comparisons on one page: tables, curves, neighbours, t-SNE, confusion. It needs no network.
+    """Draw runs and comparisons on one page: tables, curves, neighbors, t-SNE, confusion. It needs no network.
 
     What must be computed from the weights, for one run of each loss, is kept in the run's folder.
 
@@ -39,25 +39,25 @@ def report(
         Folders of runs or comparisons, or folders that hold such folders.
     out
         The page. Default: report.html in the first folder.
-    pictures
-        Show neighbours, t-SNE and confusion, which embeds the test split of one run of each loss.
+    images
+        Show neighbors, t-SNE and confusion, which embeds the test split of one run of each loss.
     """
     from shadowmetric.app.cli.screen import say, screen
     from shadowmetric.progress import Bar
 
     if not runs:
         raise Mistake("no folder is named; write `shadowmetric report RUN`, where RUN is a run or a comparison.")
-    place = page_place(runs, out, pictures=pictures)
+    place = page_place(runs, out, images=images)
     from shadowmetric.app.report.making import write_report
 
     with Bar() as bar:
-        size = write_report(runs, place, pictures=pictures, tell=bar)
-    say(screen(), written(place, size))
+        size = write_report(runs, place, images=images, tell=bar)
+    say(screen(), describe_page(place, size))
 
 
-def page_place(folders: Sequence[Path], out: Path | None, *, pictures: bool) -> Path:
+def page_place(folders: Sequence[Path], out: Path | None, *, images: bool) -> Path:
     """Return where the page goes, or refuse what stands against it."""
-    needed = (*NEEDED, *(NEEDED_FOR_PICTURES if pictures else ()))
+    needed = (*NEEDED, *(NEEDED_FOR_IMAGES if images else ()))
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise Mistake(f"{', '.join(missing)} is not installed; run `pip install 'shadowmetric[report]'`.")
@@ -67,6 +67,6 @@ def page_place(folders: Sequence[Path], out: Path | None, *, pictures: bool) -> 
     return place
 
 
-def written(place: Path, size: int) -> str:
+def describe_page(place: Path, size: int) -> str:
     """Return the sentence about a page that was written."""
     return f"The page is {place}, {size / 1e6:.1f} MB; it opens in any browser, without a network."

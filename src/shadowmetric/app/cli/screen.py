@@ -1,4 +1,4 @@
-"""Where a command prints: a terminal of any width, or a file with lines of a fixed width and no colours."""
+"""Where a command prints: a terminal of any width, or a file with lines of a fixed width and no colors."""
 
 import io
 import sys
@@ -18,8 +18,8 @@ def screen() -> Console:
     """Return standard output; letters that its encoding does not have become question marks."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=WIDTH_WITHOUT_TERMINAL)
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=WIDTH_WITHOUT_TERMINAL)
 
 
 def plain(name: object) -> str:

@@ -1,4 +1,4 @@
-"""`shadowmetric search`: which indexed pictures are most like these."""
+"""`shadowmetric search`: which indexed images are most like these."""
 
 import json as as_json
 import os
@@ -25,50 +25,50 @@ Examples:
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
-app = App(name="search", usage="Usage: shadowmetric search INDEX PICTURE... [OPTIONS]", help_epilogue=EXAMPLES)
+app = App(name="search", usage="Usage: shadowmetric search INDEX IMAGE... [OPTIONS]", help_epilogue=EXAMPLES)
 
 
 @app.default
 def search(
     index: Annotated[str | None, Parameter(show_default=False)] = None,
     /,
-    *pictures: Path,
+    *images: Path,
     top: int = 10,
     label: Annotated[str | None, Parameter(name="--class", show_default=False)] = None,
     model: Annotated[Path | None, Parameter(show_default=False)] = None,
-    shown_from: Annotated[Path | None, Parameter(name="--pictures", show_default=False)] = None,
+    shown_from: Annotated[Path | None, Parameter(name="--images", show_default=False)] = None,
     json: Flag = False,
     html: Annotated[Path | None, Parameter(show_default=False)] = None,
     thumbnails: Annotated[bool | None, Parameter(show_default=False)] = None,
 ) -> None:
-    """Find the indexed pictures that are most like these; the score is the cosine of two embeddings, at most 1.
+    """Find the indexed images that are most like these; the score is the cosine of two embeddings, at most 1.
 
     Parameters
     ----------
     index
         A file that `shadowmetric index` wrote, or the address of a vector store that it filled.
-    pictures
-        The pictures to search for.
+    images
+        The images to search for.
     top
         How many to find for each.
     label
-        Search among the pictures of this class alone.
+        Search among the images of this class alone.
     model
         The run or .onnx file that made the index, if it is no longer where it was.
     shown_from
-        The indexed folder, if it is no longer where it was: small pictures are shown from there.
+        The indexed folder, if it is no longer where it was: small images are shown from there.
     json
         Print JSON instead of a table.
     html
-        Write a page with the pictures, too.
+        Write a page with the images, too.
     thumbnails
-        Show small pictures in the terminal. Default: if it has the colours.
+        Show small images in the terminal. Default: if it has the colors.
     """
     from shadowmetric.app import serving
     from shadowmetric.progress import Bar
 
-    if index is None or not pictures:
-        raise Mistake("give an index and a picture: `shadowmetric search INDEX PICTURE`.")
+    if index is None or not images:
+        raise Mistake("give an index and an image: `shadowmetric search INDEX IMAGE`.")
     if top < 1:
         raise Mistake(f"--top is {top}; it must be 1 or more.")
     if html is not None and os.path.isdir(html):
@@ -76,7 +76,7 @@ def search(
     broken: list[str] = []
     with Bar() as bar:
         answers = serving.search(
-            index, pictures, top, label=label, model=model, shown_from=shown_from, broken=broken, tell=bar
+            index, images, top, label=label, model=model, shown_from=shown_from, broken=broken, tell=bar
         )
     root = answers[0].root if answers else ""
     if json:
@@ -86,9 +86,9 @@ def search(
 
         show_answers(answers, root, thumbnails)
     if html is not None and answers:
-        write_page(html, answers, root, shown(index))
+        write_page(html, answers, root, index_title(index))
         print(f"The page is {one_line(str(html))}", file=sys.stderr if json else sys.stdout)
-    end(broken, len(pictures))
+    end(broken, len(images))
 
 
 def plain(answer: "Answer") -> dict[str, Any]:
@@ -98,17 +98,17 @@ def plain(answer: "Answer") -> dict[str, Any]:
 
 
 def write_page(html: Path, answers: "list[Answer]", root: str, name: str) -> None:
-    """Write the page with the pictures."""
+    """Write the page with the images."""
     from shadowmetric.app.serving.searching.answers_page import page_of
     from shadowmetric.runtime.files import write_text
 
     try:
         write_text(html, page_of(answers, root, f"Searched in {name}"))
-    except OSError as wrong:
-        raise Mistake(f"--html {str(html)!r} cannot be written ({wrong.strerror}); name another file.") from None
+    except OSError as error:
+        raise Mistake(f"--html {str(html)!r} cannot be written ({error.strerror}); name another file.") from None
 
 
-def shown(index: str) -> str:
+def index_title(index: str) -> str:
     """Return what to call an index."""
     from shadowmetric.app.serving.galleries.gallery import is_store
     from shadowmetric.app.serving.stores.address import without_secrets
@@ -116,11 +116,11 @@ def shown(index: str) -> str:
     return without_secrets(index) if is_store(index) else Path(index).name
 
 
-def end(broken: list[str], asked: int) -> None:
-    """Name the pictures that could not be searched for; that is an error."""
-    if len(broken) == asked == 1:
+def end(broken: list[str], count: int) -> None:
+    """Name the images that could not be searched for; that is an error."""
+    if len(broken) == count == 1:
         raise Mistake(broken[0])
     for sentence in broken:
         print(one_line(sentence), file=sys.stderr)
     if broken:
-        raise Stopped(f"{len(broken)} of {asked} pictures cannot be read.")
+        raise Stopped(f"{len(broken)} of {count} images cannot be read.")

@@ -15,7 +15,7 @@ Examples:
     shadowmetric serve birds.shadowmx --port 8080 --max-upload-mb 32
     shadowmetric serve birds.shadowmx --host 0.0.0.0
     shadowmetric serve birds.shadowmx --name pics.example.com
-    shadowmetric serve postgresql://localhost/pictures --model runs/birds
+    shadowmetric serve postgresql://localhost/images --model runs/birds
 
 and from another program:
 
@@ -33,7 +33,7 @@ def serve(
     /,
     *,
     model: Annotated[Path | None, Parameter(show_default=False)] = None,
-    pictures: Annotated[Path | None, Parameter(show_default=False)] = None,
+    images: Annotated[Path | None, Parameter(show_default=False)] = None,
     host: str = "127.0.0.1",
     port: int = 8000,
     max_upload_mb: int = 16,
@@ -43,7 +43,7 @@ def serve(
     name: Annotated[tuple[str, ...], Parameter(show_default=False, negative="")] = (),
     open_page: Annotated[bool, Parameter(name="--open", negative="")] = False,
 ) -> None:
-    """Search an index in a browser: drop a picture, see its neighbours, search on from one of them.
+    """Search an index in a browser: drop an image, see its neighbors, search on from one of them.
 
     This machine alone can reach it unless --host says otherwise. Uploads stay in memory. A new index that takes the
     place of the file is searched without a restart. /openapi.json describes the JSON, /metrics counts.
@@ -54,7 +54,7 @@ def serve(
         A file that `shadowmetric index` wrote, or an address of a vector store.
     model
         The run, or the .onnx file, that made the index. Default: where the index says it was.
-    pictures
+    images
         The indexed folder. Default: where the index says it is; name it if it has moved, or if the index is another's.
     host
         Address to listen at; 0.0.0.0 lets everybody in who reaches this machine.
@@ -63,7 +63,7 @@ def serve(
     max_upload_mb
         Largest upload, in million bytes.
     max_pixels
-        Most pixels of a picture, uploaded or shown.
+        Most pixels of an image, uploaded or shown.
     at_once
         Requests that are decoded, embedded and searched at once. Default: the cores.
     waiting
@@ -82,24 +82,24 @@ def serve(
 
     working = cores() if at_once is None else at_once
     settings = ServeSettings(host, port, max_upload_mb, max_pixels, working, waiting, names=name)
-    run(index, model, pictures, settings, open_page)
+    run(index, model, images, settings, open_page)
 
 
-def run(index: str, instead: Path | None, pictures: Path | None, settings, open_page: bool) -> None:
+def run(index: str, instead: Path | None, images: Path | None, settings, open_page: bool) -> None:
     """Open everything, answer requests, and say so."""
     from shadowmetric.app.cli.screen import say, screen
     from shadowmetric.app.serving.server.index import serve_index
 
     console = screen()
 
-    def begun(address: str, pictures: int) -> None:
-        say(console, f"{address} searches {pictures:,} pictures. Ctrl-C stops.")
+    def begun(address: str, images: int) -> None:
+        say(console, f"{address} searches {images:,} images. Ctrl-C stops.")
         if not settings.loopback:
-            say(console, f"Everybody who reaches {settings.host} can search, and see the pictures.", "yellow")
+            say(console, f"Everybody who reaches {settings.host} can search, and see the images.", "yellow")
         if open_page:
             show_page(address)
 
-    serve_index(index, settings, instead, pictures, begun)
+    serve_index(index, settings, instead, images, begun)
     say(console, "Stopped.")
 
 

@@ -77,11 +77,11 @@ def train(
 def free_folder(settings: TrainSettings) -> Path:
     """Return a folder below runs/ that is not there yet."""
     name = f"{data_name(settings)}-{settings.loss.replace(':', '-')}-{settings.seed}"
-    found, number = RUNS / name, 1
-    while found.exists():
+    folder, number = RUNS / name, 1
+    while folder.exists():
         number += 1
-        found = RUNS / f"{name}-{number}"
-    return found
+        folder = RUNS / f"{name}-{number}"
+    return folder
 
 
 def data_name(settings: TrainSettings) -> str:
@@ -100,7 +100,7 @@ def show_scores(scores: dict, folder: Path, as_json: bool) -> None:
         console.out(dumps(scores, indent=2), highlight=False)
         return
     table = new_table("Test split", *TITLES.values())
-    table.add_row(*(shown(name, scores.get(name)) for name in TITLES))
+    table.add_row(*(format_score(name, scores.get(name)) for name in TITLES))
     show(console, table)
     console.print()
     if scores["selected_on"] == "test":
@@ -109,7 +109,7 @@ def show_scores(scores: dict, folder: Path, as_json: bool) -> None:
     say(console, f"The run is {folder}; more figures: shadowmetric evaluate {folder}")
 
 
-def shown(name: str, value: float | int | None) -> str:
+def format_score(name: str, value: float | int | None) -> str:
     """Return a share in per cent, silhouette and epochs as they are, a dash for nothing."""
     if value is None:
         return "–"

@@ -1,4 +1,4 @@
-"""`shadowmetric verify`: do two pictures show the same?"""
+"""`shadowmetric verify`: do two images show the same?"""
 
 import json as as_json
 import sys
@@ -23,7 +23,7 @@ Examples:
 Some = Annotated[Path | None, Parameter(show_default=False)]
 
 
-app = App(name="verify", usage="Usage: shadowmetric verify RUN PICTURE PICTURE [OPTIONS]", help_epilogue=EXAMPLES)
+app = App(name="verify", usage="Usage: shadowmetric verify RUN IMAGE IMAGE [OPTIONS]", help_epilogue=EXAMPLES)
 
 
 @app.default
@@ -37,7 +37,7 @@ def verify(
     data_root: Some = None,
     json: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
-    """Say whether two pictures show the same, and how sure that is.
+    """Say whether two images show the same, and how sure that is.
 
     The threshold is measured on the run's test images, once, and kept in its folder if that can be written to.
 
@@ -46,7 +46,7 @@ def verify(
     run
         The folder of a run.
     first
-        A picture.
+        An image.
     second
         Another.
     rate
@@ -61,33 +61,33 @@ def verify(
     from shadowmetric.progress import Bar
 
     if run is None or first is None or second is None:
-        raise Mistake("give a run and two pictures: `shadowmetric verify RUN PICTURE PICTURE`.")
+        raise Mistake("give a run and two images: `shadowmetric verify RUN IMAGE IMAGE`.")
     notes: list[str] = []
     with Bar() as bar:
-        found = serving.verify(run, first, second, rate, data_root=data_root, notes=notes, tell=bar)
-    calibration = found.calibration
+        decision = serving.verify(run, first, second, rate, data_root=data_root, notes=notes, tell=bar)
+    calibration = decision.calibration
     for note in notes:
         print(one_line(note), file=sys.stderr)
     if json:
-        print(as_json.dumps(plain(found), indent=2))
+        print(as_json.dumps(plain(decision), indent=2))
         return
     console = screen()
-    sign = "at least" if found.same else "below"
-    say(console, "the same" if found.same else "different", "bold green" if found.same else "bold yellow")
-    say(console, f"The cosine is {found.cosine:.3f}, {sign} the threshold of {found.threshold:.3f}.")
+    sign = "at least" if decision.same else "below"
+    say(console, "the same" if decision.same else "different", "bold green" if decision.same else "bold yellow")
+    say(console, f"The cosine is {decision.cosine:.3f}, {sign} the threshold of {decision.threshold:.3f}.")
     say(
         console,
-        f"That threshold takes {percent(found.false_accept_rate)} of the pairs of two classes for one "
-        f"(--rate {rate:g}), and finds {percent(found.true_accept_rate)} of the pairs of one class.",
+        f"That threshold takes {percent(decision.false_accept_rate)} of the pairs of two classes for one "
+        f"(--rate {rate:g}), and finds {percent(decision.true_accept_rate)} of the pairs of one class.",
     )
     say(
         console,
-        f"Of pairs as alike as these {percent(found.confidence)} are of one class, if both kinds are equally frequent.",
+        f"Of pairs as alike as these {percent(decision.confidence)} are of one class, if both kinds are equally frequent.",
     )
     say(
         console,
         f"Measured on {calibration.genuine_pairs:,} pairs of one class and {calibration.impostor_pairs:,} of two: "
-        f"{calibration.pictures}.",
+        f"{calibration.images}.",
         "dim",
     )
 
@@ -95,7 +95,7 @@ def verify(
 def plain(found: "Verified") -> dict[str, Any]:
     """Return what was found as JSON has it."""
     decision = {name: value for name, value in asdict(found).items() if name != "calibration"}
-    return decision | {"measured_on": found.calibration.pictures}
+    return decision | {"measured_on": found.calibration.images}
 
 
 def percent(share: float) -> str:

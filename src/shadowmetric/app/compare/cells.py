@@ -49,7 +49,7 @@ class Cell:
     @property
     def lock(self) -> FileLock:
         """Return what its trainer holds."""
-        return FileLock(made(self.folder.parent) / f".{self.folder.name}.lock")
+        return FileLock(ensure_folder(self.folder.parent) / f".{self.folder.name}.lock")
 
     @property
     def run(self) -> Run:
@@ -162,10 +162,10 @@ def run_cell(cell: Cell, stop: Stop) -> str | None:
         return ELSEWHERE
     except (Interrupted, KeyboardInterrupt):
         return "stopped"
-    except (Mistake, Stopped) as wrong:
-        return str(wrong)
-    except Exception as wrong:
-        return f"{type(wrong).__name__}: {' '.join(str(wrong).split())}"
+    except (Mistake, Stopped) as error:
+        return str(error)
+    except Exception as error:
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
     return None
 
 
@@ -194,7 +194,7 @@ def progress(cells: Sequence[Cell]) -> tuple[str, float]:
     return ", ".join(names), sum(shares) / len(shares)
 
 
-def made(folder: Path) -> Path:
+def ensure_folder(folder: Path) -> Path:
     """Return a folder that is there."""
     folder.mkdir(parents=True, exist_ok=True)
     return folder

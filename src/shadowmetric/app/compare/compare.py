@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from filelock import FileLock
 
-from shadowmetric.app.compare.cells import made, run_cells
+from shadowmetric.app.compare.cells import ensure_folder, run_cells
 from shadowmetric.app.compare.floors import FLOORS, raw_pixels, untrained
 from shadowmetric.app.compare.plan import Plan
 from shadowmetric.app.training.ending import write_queries
@@ -84,7 +84,7 @@ def run_floors(plan: Plan, tell: Report | None) -> None:
         if tell is not None:
             tell(f"floors: {stage} {100 * share:.0f} %", 0.0)
 
-    with FileLock(made(plan.out) / ".floors.lock"):
+    with FileLock(ensure_folder(plan.out) / ".floors.lock"):
         score_floors(plan, report)
 
 
@@ -155,6 +155,6 @@ def as_csv(plan: Plan) -> str:
         for seed in plan.all_seeds():
             scores: dict[str, Any] | None = plan.run(name, seed).scores()
             if scores is not None:
-                found = {column: scores.get(column) for column in columns}
-                writer.writerow(found | {"name": name, "kind": plan.kind(name), "seed": seed})
+                figures = {column: scores.get(column) for column in columns}
+                writer.writerow(figures | {"name": name, "kind": plan.kind(name), "seed": seed})
     return text.getvalue()

@@ -1,6 +1,6 @@
-"""What needs no training: a loss that is not clearly above these has learnt nothing.
+"""What needs no training: a loss that is not clearly above these has learned nothing.
 
-raw_pixels    the picture itself as its embedding: the middle square at 32 pixels or less, its pixels in a row
+raw_pixels    the image itself as its embedding: the middle square at 32 pixels or less, its pixels in a row
 untrained     the embedder as it was before the first step, of the same seed
 """
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from shadowmetric.app.data.loading import batches_in_order
 from shadowmetric.app.models.from_settings import embedder_for
 from shadowmetric.app.training.preparation import Parts
-from shadowmetric.app.training.scoring import needed, score_test, scores_of_rows
+from shadowmetric.app.training.scoring import parts_to_score, score_test, scores_of_rows
 from shadowmetric.evaluation import Scores
 from shadowmetric.progress import Report
 
@@ -21,9 +21,9 @@ FLOORS = ("raw_pixels", "untrained")
 
 
 def raw_pixels(parts: Parts) -> tuple[Scores, dict[str, Any]]:
-    """Return the scores of the pictures themselves."""
+    """Return the scores of the images themselves."""
     rows: dict[str, Tensor] = {}
-    for name, split in needed(parts.dataset).items():
+    for name, split in parts_to_score(parts.dataset).items():
         side = min(SIDE, parts.shape.size)
         rows[name] = torch.empty(len(split), parts.shape.channels * side * side)
         done = 0

@@ -11,9 +11,9 @@ from typing import Any
 import yaml
 from filelock import FileLock
 
-from shadowmetric.app.compare.cells import Cell, made
+from shadowmetric.app.compare.cells import Cell, ensure_folder
 from shadowmetric.app.compare.floors import FLOORS
-from shadowmetric.app.training.runs.run import Run, quoted
+from shadowmetric.app.training.runs.run import Run, shell_quote
 from shadowmetric.app.training.runs.settings import TrainSettings, as_plain, check_settings, from_plain, with_recipe
 from shadowmetric.app.training.runs.yaml_text import parse_yaml
 from shadowmetric.errors import Mistake
@@ -74,18 +74,18 @@ class Plan:
 
     def resume_command(self) -> str:
         """Return what goes on with it."""
-        return f"shadowmetric compare --resume {quoted(self.out)}"
+        return f"shadowmetric compare --resume {shell_quote(self.out)}"
 
     def begin_or_go_on(self) -> "Plan":
         """Begin, or check that the folder holds this very plan; return it, with the weights that the folder began with.
 
         Published weights are asked for where no file is named: a folder that began with a file goes on with that file.
         """
-        with FileLock(made(self.out) / ".plan.lock"):  # another process may be about to begin
+        with FileLock(ensure_folder(self.out) / ".plan.lock"):  # another process may be about to begin
             if not (self.out / FILE).exists():
                 self.begin()
-        found = read_plan(self.out)
-        here, there = self.choices(), found.choices()
+        plan = read_plan(self.out)
+        here, there = self.choices(), plan.choices()
         began_with_file = here["weights"] == "pretrained" and there["weights"] not in ("none", "pretrained")
         here |= {"weights": there["weights"]} if began_with_file else {}
         differing = [f"{name} {there[name]} there and {here[name]} here" for name in here if here[name] != there[name]]
@@ -96,15 +96,15 @@ class Plan:
             )
         if not began_with_file:
             return self
-        return replace(self, settings=replace(self.settings, weights=found.settings.weights))
+        return replace(self, settings=replace(self.settings, weights=plan.settings.weights))
 
     def choices(self) -> dict[str, Any]:
         """Return all that decides what is trained, whatever the machine; of a file of weights its name."""
-        found = as_plain(with_recipe(self.settings))
-        found = {name: value for name, value in found.items() if name not in PLACES}
-        found["weights"] = Path(found["weights"] or "none").name
+        settings = as_plain(with_recipe(self.settings))
+        settings = {name: value for name, value in settings.items() if name not in PLACES}
+        settings["weights"] = Path(settings["weights"] or "none").name
         names = ("losses", "controls", "floors", "seeds")
-        return {name: getattr(self, name) for name in names} | found
+        return {name: getattr(self, name) for name in names} | settings
 
     def begin(self) -> None:
         """Check the plan and write it into its folder; refuse a folder that holds one."""
@@ -119,10 +119,10 @@ class Plan:
                 f"{self.out} holds a comparison already; go on with it by `{self.resume_command()}`, "
                 "or name another --out."
             )
-        found = {name: getattr(self, name) for name in ("controls", "floors", "seeds", "jobs")}
-        found |= {"losses": list(self.losses)}
-        text = yaml.safe_dump(found | {"settings": as_plain(self.settings)}, sort_keys=False, allow_unicode=True)
-        made(self.out)
+        document = {name: getattr(self, name) for name in ("controls", "floors", "seeds", "jobs")}
+        document |= {"losses": list(self.losses)}
+        text = yaml.safe_dump(document | {"settings": as_plain(self.settings)}, sort_keys=False, allow_unicode=True)
+        ensure_folder(self.out)
         digests_of(self.out).write(self.out / FILE, lambda place: place.write_text(text, encoding="utf-8"))
 
 
@@ -130,9 +130,9 @@ def read_plan(out: Path) -> Plan:
     """Return the plan of a folder."""
     file = out / FILE
     try:
-        found = parse_yaml(digests_of(out).read(file))
-        settings = from_plain(found.pop("settings"), file)
-        plan = Plan(settings=settings, out=out, **(found | {"losses": tuple(found["losses"])}))
+        document = parse_yaml(digests_of(out).read(file))
+        settings = from_plain(document.pop("settings"), file)
+        plan = Plan(settings=settings, out=out, **(document | {"losses": tuple(document["losses"])}))
         for name, kinds in {"controls": bool, "floors": bool, "seeds": int, "jobs": int | None}.items():
             if not isinstance(getattr(plan, name), kinds):
                 raise ValueError(f"{name} is {getattr(plan, name)!r}")

@@ -33,8 +33,8 @@ def difference(row: Row) -> str:
     """Return the difference from the reference with its interval over queries, in points."""
     if row.beside is None:
         return "–"
-    found = row.beside
-    return f"{100 * found.difference:+.2f} ({100 * found.low:+.2f} to {100 * found.high:+.2f})"
+    interval = row.beside
+    return f"{100 * interval.difference:+.2f} ({100 * interval.low:+.2f} to {100 * interval.high:+.2f})"
 
 
 def by_seed(row: Row) -> str:
@@ -56,29 +56,29 @@ def sentences(plan: Plan, rows: list[Row]) -> list[str]:
 def findings(plan: Plan, rows: list[Row]) -> list[str]:
     """Return what the table says in words."""
     by_name = {row.name: row for row in rows}
-    found = [*about_controls(rows), *about_noise(plan)]
+    remarks = [*about_controls(rows), *about_noise(plan)]
     for floor in [row for row in rows if row.kind == "floor"]:
         for measure, word in (("recall_at_1", "Recall@1"), ("map_at_r", "MAP@R")):
             below = [row.name for row in rows if row.kind == "loss" and not above(row, floor, measure)]
             if below:
-                found.append(f"Not above {floor.name} in {word}: {', '.join(below)}.")
+                remarks.append(f"Not above {floor.name} in {word}: {', '.join(below)}.")
     if any(run.settings().select_on == "test" for name in plan.methods() for run in plan.finished(name).values()):
-        found.append("Epochs were CHOSEN ON THE TEST SPLIT: these figures are too good.")
+        remarks.append("Epochs were CHOSEN ON THE TEST SPLIT: these figures are too good.")
     missing = [name for name in plan.names() if name not in by_name or len(plan.finished(name)) < plan.seeds]
     if missing:
-        found.append(f"Not finished: {', '.join(missing)}.")
+        remarks.append(f"Not finished: {', '.join(missing)}.")
     runs = [run for name in plan.methods() for run in plan.finished(name).values()]
-    found += about_warnings(runs)
-    found += (runs[0].scores() or {})["notes"] if runs else []
-    return found
+    remarks += about_warnings(runs)
+    remarks += (runs[0].scores() or {})["notes"] if runs else []
+    return remarks
 
 
 def about_warnings(runs: list[Run]) -> list[str]:
     """Return how many runs had which warning, and one of them."""
     troubled: dict[str, list[Run]] = {}
     for run in runs:
-        said = {warning.partition(" (")[0] for line in run.journal() for warning in line["warnings"]}
-        for warning in said:
+        warnings = {warning.partition(" (")[0] for line in run.journal() for warning in line["warnings"]}
+        for warning in warnings:
             troubled.setdefault(warning, []).append(run)
     return [
         f"{len(those)} of {len(runs)} runs, {those[0].folder.name} for one, had the warning: {warning}."
@@ -125,7 +125,7 @@ def seed_differences(plan: Plan, first: str, second: str) -> list[float]:
 
 
 def factor_matters(plan: Plan) -> str:
-    """Return why the optimiser does not ignore a factor of the loss; nothing if it does."""
+    """Return why the optimizer does not ignore a factor of the loss; nothing if it does."""
     settings = with_recipe(plan.settings)
     if settings.optimizer == "sgd":
         return "sgd takes twice the step"

@@ -3,7 +3,7 @@
     NAME           one of DATASETS, below the data root; `-` and `_` are the same
     folder:PATH    a folder per class
     csv:FILE       a table of paths and labels
-    npz:FILE       arrays of pictures and labels
+    npz:FILE       arrays of images and labels
 
 The data root is what is given, else $SHADOWMETRIC_DATA, else ./data.
 """
@@ -80,7 +80,7 @@ def open_dataset(
 
 
 def is_own(data: str) -> bool:
-    """Return whether somebody's own pictures are meant, and no named dataset."""
+    """Return whether somebody's own images are meant, and no named dataset."""
     return data.partition(":")[0] in OWN and ":" in data
 
 
@@ -97,7 +97,7 @@ def _remedy(name: str, spelt: str) -> str:
     path = Path(name)
     kind = "folder" if path.is_dir() else path.suffix.removeprefix(".")
     if kind in OWN and path.exists():
-        return f"for your own pictures write {kind}:{name}."
+        return f"for your own images write {kind}:{name}."
     near = difflib.get_close_matches(spelt, DATASETS, n=3, cutoff=0.5)
     if near:
         return f"did you mean {' or '.join(near)}?"

@@ -1,10 +1,10 @@
-"""A dataset: pictures with labels, in a training and a test part, and what a reader of one must state.
+"""A dataset: images with labels, in a training and a test part, and what a reader of one must state.
 
-    zero_shot    training and test have different classes: a test picture is searched among the other test pictures
-    standard     the same classes on both sides: retrieval as above, and a vote of the training pictures on the class
+    zero_shot    training and test have different classes: a test image is searched among the other test images
+    standard     the same classes on both sides: retrieval as above, and a vote of the training images on the class
 
-A dataset may bring a gallery of its own, in which the test pictures, then the queries, are searched (In-Shop).
-`groups` are pictures that must never be parted between training and validation: those of one lesion, of one patient.
+A dataset may bring a gallery of its own, in which the test images, then the queries, are searched (In-Shop).
+`groups` are images that must never be parted between training and validation: those of one lesion, of one patient.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ ZERO_SHOT, STANDARD = "zero_shot", "standard"
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Pictures, the label of each, and perhaps the group of each."""
+    """Images, the label of each, and perhaps the group of each."""
 
     images: ImageSource
     labels: np.ndarray  # (images,) int64: places in the dataset's class names
@@ -38,7 +38,7 @@ class Split:
         return len(self.labels)
 
     def take(self, numbers: np.ndarray) -> "Split":
-        """Return some of the pictures, in the order given."""
+        """Return some of the images, in the order given."""
         groups = None if self.groups is None else self.groups[numbers]
         return Split(self.images.take(numbers), self.labels[numbers], groups)
 
@@ -53,13 +53,13 @@ class Dataset:
     test: Split
     classes: tuple[str, ...]  # names, by label
     gallery: Split | None = None
-    mirrors: bool = True  # a picture seen in a mirror is as good; digits are not
+    mirrors: bool = True  # an image seen in a mirror is as good; digits are not
     notes: tuple[str, ...] = ()  # sentences for people: what is missing, what rule was applied
 
     def parts(self) -> dict[str, Split]:
         """Return the parts by name."""
-        found = {"train": self.train, "test": self.test}
-        return found if self.gallery is None else found | {"gallery": self.gallery}
+        parts = {"train": self.train, "test": self.test}
+        return parts if self.gallery is None else parts | {"gallery": self.gallery}
 
 
 @dataclass(frozen=True)
@@ -94,15 +94,15 @@ class Reader:
         return DataMistake(f"{self.name}: {what} is not there (below {root}); {remedy}.")
 
 
-def checked_counts(reader: Reader, dataset: Dataset, allow_partial: bool) -> Dataset:
+def check_counts(reader: Reader, dataset: Dataset, allow_partial: bool) -> Dataset:
     """Return the dataset if it has its official counts; if a partial one is allowed, with a note of what it has."""
     notes = []
     for part, split in dataset.parts().items():
-        found = {"images": len(split), "classes": len(np.unique(split.labels))}
+        counts = {"images": len(split), "classes": len(np.unique(split.labels))}
         wanted = {"images": reader.images[part], "classes": reader.classes[part]}
-        if found != wanted:
+        if counts != wanted:
             notes.append(
-                f"{part} has {found['images']:,} images of {found['classes']:,} classes, "
+                f"{part} has {counts['images']:,} images of {counts['classes']:,} classes, "
                 f"officially {wanted['images']:,} of {wanted['classes']:,}"
             )
     if not notes:

@@ -1,10 +1,10 @@
-"""Where pictures come from: an array in memory, or files.
+"""Where images come from: an array in memory, or files.
 
-Every source gives picture `number` as a (channels, height, width) uint8 tensor with 1 or 3 channels, and can say what
-that picture is called when something is wrong with it.
+Every source gives image `number` as a (channels, height, width) uint8 tensor with 1 or 3 channels, and can say what
+that image is called when something is wrong with it.
 
 Files are read by content, not by extension: a phone's orientation mark is obeyed, transparency is laid on white,
-16-bit grey is scaled to 8. A file that cannot be read as a whole, cut short for instance, is a `BrokenImage`.
+16-bit gray is scaled to 8. A file that cannot be read as a whole, cut short for instance, is a `BrokenImage`.
 """
 
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ from shadowmetric.runtime.shape import MOST_PIXELS
 
 @runtime_checkable
 class ImageSource(Protocol):
-    """Numbered pictures."""
+    """Numbered images."""
 
     def __len__(self) -> int: ...
 
     def read(self, number: int) -> Tensor:
-        """Return a picture, (channels, height, width) uint8."""
+        """Return an image, (channels, height, width) uint8."""
         ...
 
     def name(self, number: int) -> str:
@@ -35,23 +35,23 @@ class ImageSource(Protocol):
         ...
 
     def take(self, numbers: np.ndarray) -> "ImageSource":
-        """Return the source of some of the pictures, in the order given."""
+        """Return the source of some of the images, in the order given."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayImages:
-    """Pictures of one size in memory."""
+    """Images of one size in memory."""
 
     pixels: Tensor  # (images, channels, height, width) uint8
-    title: str = "picture"
+    title: str = "image"
     numbers: np.ndarray | None = None  # in the array that these were taken from
 
     def __len__(self) -> int:
         return len(self.pixels)
 
     def read(self, number: int) -> Tensor:
-        """Return a picture, (channels, height, width) uint8."""
+        """Return an image, (channels, height, width) uint8."""
         return self.pixels[number]
 
     def name(self, number: int) -> str:
@@ -59,15 +59,15 @@ class ArrayImages:
         return f"{self.title} {number if self.numbers is None else self.numbers[number]}"
 
     def take(self, numbers: np.ndarray) -> "ArrayImages":
-        """Return the source of some of the pictures, in the order given."""
-        chosen = np.asarray(numbers, np.int64)
-        known = chosen if self.numbers is None else self.numbers[chosen]
-        return ArrayImages(self.pixels[torch.from_numpy(chosen)], self.title, known)
+        """Return the source of some of the images, in the order given."""
+        indices = np.asarray(numbers, np.int64)
+        known = indices if self.numbers is None else self.numbers[indices]
+        return ArrayImages(self.pixels[torch.from_numpy(indices)], self.title, known)
 
 
 @dataclass(frozen=True, eq=False)
 class FileImages:
-    """Pictures in files below a folder."""
+    """Images in files below a folder."""
 
     root: Path
     paths: Sequence[str]  # below root
@@ -77,7 +77,7 @@ class FileImages:
         return len(self.paths)
 
     def read(self, number: int) -> Tensor:
-        """Return a picture, (channels, height, width) uint8."""
+        """Return an image, (channels, height, width) uint8."""
         return read_image(self.root / self.paths[number], self.channels)
 
     def name(self, number: int) -> str:
@@ -85,13 +85,13 @@ class FileImages:
         return self.paths[number]
 
     def take(self, numbers: np.ndarray) -> "FileImages":
-        """Return the source of some of the pictures, in the order given."""
+        """Return the source of some of the images, in the order given."""
         return FileImages(self.root, [self.paths[int(number)] for number in numbers], self.channels)
 
 
 def read_image(path: Path, channels: int = 3) -> Tensor:
-    """Return the picture in a file, (channels, height, width) uint8."""
-    from shadowmetric.runtime.pictures import open_picture
+    """Return the image in a file, (channels, height, width) uint8."""
+    from shadowmetric.runtime.images import open_image
 
-    array = np.array(open_picture(path, most_pixels=MOST_PIXELS).convert("L" if channels == 1 else "RGB"))
+    array = np.array(open_image(path, most_pixels=MOST_PIXELS).convert("L" if channels == 1 else "RGB"))
     return torch.from_numpy(array[None] if channels == 1 else array.transpose(2, 0, 1).copy())

@@ -1,7 +1,7 @@
-"""Batches of pictures as an embedder takes them: drawn for training, in order for evaluation.
+"""Batches of images as an embedder takes them: drawn for training, in order for evaluation.
 
 A batch is asked for as a whole (torch's `__getitems__`), with the seed of its random changes, so that nothing depends
-on how many workers there are. Pictures in memory need none: the batch is made where it is used. Pictures that must be
+on how many workers there are. Images in memory need none: the batch is made where it is used. Images that must be
 decoded are made by worker processes ahead of their use.
 """
 
@@ -25,7 +25,7 @@ from shadowmetric.errors import BrokenImage
 
 
 class Draw(NamedTuple):
-    """The pictures of a batch, the seed of what is changed in them at random, and which of them a rank takes."""
+    """The images of a batch, the seed of what is changed in them at random, and which of them a rank takes."""
 
     numbers: list[int]
     seed: int
@@ -33,7 +33,7 @@ class Draw(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Pictures as an embedder takes them."""
+    """Images as an embedder takes them."""
 
     images: Tensor  # (batch, channels, size, size) uint8
     labels: Tensor  # (batch,) int64
@@ -42,7 +42,7 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Pictures:
+class Images:
     """A split from which whole batches are asked for."""
 
     split: Split
@@ -55,11 +55,11 @@ class Pictures:
     def __getitems__(self, draw: Draw) -> Batch:
         images, numbers = self.split.images, draw.numbers[draw.share.start : draw.share.stop]
         if isinstance(images, ArrayImages):
-            found = images.pixels[torch.tensor(numbers)]
+            pixels = images.pixels[torch.tensor(numbers)]
         else:
-            found = [images.read(number) for number in numbers]
+            pixels = [images.read(number) for number in numbers]
         labels = torch.from_numpy(self.split.labels[numbers])
-        return Batch(self.augmentation(found, self.shape, draw.seed, draw.share.start), labels, numbers, draw.numbers)
+        return Batch(self.augmentation(pixels, self.shape, draw.seed, draw.share.start), labels, numbers, draw.numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,26 +83,26 @@ def training_batches(
     split: Split, shape: Preprocessing, augmentation: Augmentation, sampler: PKSampler, workers: int = 0
 ) -> Iterator[Batch]:
     """Yield the rest of the sampler's epoch."""
-    return _loaded(Pictures(split, shape, augmentation), Draws(sampler), workers)
+    return _load(Images(split, shape, augmentation), Draws(sampler), workers)
 
 
 def batches_in_order(
     split: Split, shape: Preprocessing, batch: int, workers: int = 0, some: range | None = None
 ) -> Iterator[Batch]:
-    """Yield every picture once, or some of them, the middle of it."""
+    """Yield every image once, or some of them, the middle of it."""
     some = range(len(split)) if some is None else some
     parts = [list(some[start : start + batch]) for start in range(0, len(some), batch)]
-    return _loaded(Pictures(split, shape, NONE), [Draw(part, 0, range(len(part))) for part in parts], workers)
+    return _load(Images(split, shape, NONE), [Draw(part, 0, range(len(part))) for part in parts], workers)
 
 
-def wanted_workers(split: Split, cores: int) -> int:
-    """Return how many workers suit a split: none for pictures in memory, else one less than the cores, at most 8."""
+def choose_workers(split: Split, cores: int) -> int:
+    """Return how many workers suit a split: none for images in memory, else one less than the cores, at most 8."""
     return min(8, max(1, cores - 1)) if isinstance(split.images, ResizedImages) else 0
 
 
-def _loaded(pictures: Any, draws: Any, workers: int) -> Iterator[Batch]:
+def _load(images: Any, draws: Any, workers: int) -> Iterator[Batch]:
     loader = DataLoader(
-        pictures,
+        images,
         batch_sampler=draws,
         collate_fn=_as_it_is,
         num_workers=workers,

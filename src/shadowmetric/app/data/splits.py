@@ -1,6 +1,6 @@
-"""Ways to part pictures in two: by class, or within each class; what belongs to one group is never parted.
+"""Ways to part images in two: by class, or within each class; what belongs to one group is never parted.
 
-Both return the numbers of the pictures that stay and of those held out, ascending. The same labels, groups, share and
+Both return the numbers of the images that stay and of those held out, ascending. The same labels, groups, share and
 seed give the same parts on every machine.
 """
 
@@ -43,20 +43,20 @@ def part_images(
     for place in range(len(classes)):
         members = random.permutation(np.flatnonzero(class_of_unit == place))
         total = int(sizes[members].sum())
-        chosen = _up_to(sizes[members], min(max(least, round(share * total)), total - least))
-        if sizes[members][chosen].sum() >= least:
-            held_units[members[chosen]] = True
+        mask = _up_to(sizes[members], min(max(least, round(share * total)), total - least))
+        if sizes[members][mask].sum() >= least:
+            held_units[members[mask]] = True
     held = held_units[units]
     return np.flatnonzero(~held), np.flatnonzero(held)
 
 
 def _up_to(sizes: np.ndarray, most: int) -> np.ndarray:
     """Return which of some groups, taken in order, fit into a number of images."""
-    chosen, reached = np.zeros(len(sizes), dtype=bool), 0
+    mask, reached = np.zeros(len(sizes), dtype=bool), 0
     for place, size in enumerate(sizes.tolist()):
         if reached + size <= most:
-            chosen[place], reached = True, reached + size
-    return chosen
+            mask[place], reached = True, reached + size
+    return mask
 
 
 def check_share(share: float) -> None:
@@ -66,10 +66,10 @@ def check_share(share: float) -> None:
 
 
 def _majority(units: np.ndarray, places: np.ndarray, unit_count: int, class_count: int) -> np.ndarray:
-    """Return the class that most pictures of each unit have; the first of equals."""
+    """Return the class that most images of each unit have; the first of equals."""
     pairs, counts = np.unique(units.astype(np.int64) * class_count + places, return_counts=True)
     order = np.lexsort((pairs, -counts))
     unit, first = np.unique(pairs[order] // class_count, return_index=True)
-    found = np.empty(unit_count, dtype=np.int64)
-    found[unit] = pairs[order][first] % class_count
-    return found
+    majority = np.empty(unit_count, dtype=np.int64)
+    majority[unit] = pairs[order][first] % class_count
+    return majority

@@ -9,7 +9,7 @@ from shadowmetric.app.data.dataset import Dataset, Split
 ORDER = 0  # seed of the order in which images are kept; not a run's own, so that every run is judged on the same ones
 
 
-def thinned(dataset: Dataset, most: int | None) -> Dataset:
+def limit_per_class(dataset: Dataset, most: int | None) -> Dataset:
     """Return the dataset with at most so many images of a class in each part, and a note that says so."""
     if most is None:
         return dataset

@@ -1,9 +1,9 @@
-"""Small pictures for a page: single ones, and many on one sheet.
+"""Small images for a page: single ones, and many on one sheet.
 
-A picture comes through the data room's reading and is shrunk, never enlarged, until its long side fits. WebP has
-almost no header, which matters for pictures of a kilobyte; tiny ones (digits of 8 pixels) are kept without loss.
+An image comes through the data room's reading and is shrunk, never enlarged, until its long side fits. WebP has
+almost no header, which matters for images of a kilobyte; tiny ones (digits of 8 pixels) are kept without loss.
 
-Memory: a picture at a time, and the sheet: tiles × side² × 3 bytes.
+Memory: an image at a time, and the sheet: tiles × side² × 3 bytes.
 """
 
 import base64
@@ -23,7 +23,7 @@ QUALITY = 72
 
 @dataclass(frozen=True)
 class Sheet:
-    """Pictures in rows and columns of square tiles; the first is at the top left."""
+    """Images in rows and columns of square tiles; the first is at the top left."""
 
     image: str  # a data: address
     side: int  # pixels of a tile
@@ -32,12 +32,12 @@ class Sheet:
 
 
 def thumbnail(images: ImageSource, number: int, side: int) -> str:
-    """Return one picture as a data: address."""
+    """Return one image as a data: address."""
     return address(small(images, number, side), side)
 
 
 def sheet_of(images: ImageSource, numbers: Sequence[int], side: int) -> Sheet:
-    """Return pictures on one sheet, each in the middle of its tile."""
+    """Return images on one sheet, each in the middle of its tile."""
     tiles = [small(images, number, side) for number in numbers]
     side = max(max(tile.size) for tile in tiles)
     columns = math.ceil(math.sqrt(len(tiles)))
@@ -50,15 +50,15 @@ def sheet_of(images: ImageSource, numbers: Sequence[int], side: int) -> Sheet:
 
 
 def small(images: ImageSource, number: int, side: int) -> Image.Image:
-    """Return a picture whose long side is at most so many pixels."""
+    """Return an image whose long side is at most so many pixels."""
     pixels = images.read(number).numpy()
-    picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
-    picture.thumbnail((side, side))
-    return picture
+    image = Image.fromarray(pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
+    image.thumbnail((side, side))
+    return image
 
 
-def address(picture: Image.Image, side: int) -> str:
-    """Return the picture's bytes as an address that needs no network."""
-    found = io.BytesIO()
-    picture.save(found, "WEBP", quality=QUALITY, method=6, lossless=min(side, max(picture.size)) < TINY)
-    return "data:image/webp;base64," + base64.b64encode(found.getvalue()).decode("ascii")
+def address(image: Image.Image, side: int) -> str:
+    """Return the image's bytes as an address that needs no network."""
+    buffer = io.BytesIO()
+    image.save(buffer, "WEBP", quality=QUALITY, method=6, lossless=min(side, max(image.size)) < TINY)
+    return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

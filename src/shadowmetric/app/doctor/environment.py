@@ -76,13 +76,13 @@ class Environment:
 
     def troubles(self, ranks: int = 1) -> list[Trouble]:
         """Return what will go wrong; ranks: processes of a training."""
-        found = [
+        troubles = [
             Trouble(f"{what} is needed", f"install it with pip install -U '{what.split(',')[0]}'")
             for what in self.unmet
         ]
         if ranks > 1 and not self.threads_set and ranks * self.threads > self.cores:
             each = max(1, self.cores // ranks)
-            found.append(
+            troubles.append(
                 Trouble(
                     f"OMP_NUM_THREADS is not set, so {ranks} ranks would use {self.threads} threads each on "
                     f"{self.cores} core(s)",
@@ -90,18 +90,18 @@ class Environment:
                 )
             )
         if "gloo" not in self.backends:
-            found.append(
+            troubles.append(
                 Trouble("this torch has no gloo, so ranks cannot share a CPU", "install torch from pytorch.org")
             )
         if self.shared_memory is not None and self.shared_memory < ENOUGH_SHARED_MEMORY:
-            found.append(
+            troubles.append(
                 Trouble(
                     f"{SHARED_MEMORY} has only {self.shared_memory / 1e6:.0f} MB for images from worker processes",
                     "give the container --shm-size=2g, or train with --workers 0",
                 )
             )
         if not self.can_measure_memory:
-            found.append(
+            troubles.append(
                 Trouble(
                     "this system does not say how much memory a process holds, so --memory-budget cannot predict",
                     "set --micro-batch instead",
@@ -109,13 +109,13 @@ class Environment:
             )
         if self.driver_without_device:
             built = "without CUDA" if self.cuda is None else f"for CUDA {self.cuda}"
-            found.append(
+            troubles.append(
                 Trouble(
                     f"there is an NVIDIA driver, but torch, built {built}, sees no GPU",
                     "compare with nvidia-smi, look at CUDA_VISIBLE_DEVICES, and install the torch for that driver",
                 )
             )
-        return found
+        return troubles
 
 
 def environment() -> Environment:
@@ -128,7 +128,7 @@ def environment() -> Environment:
         system=f"{platform.system()} {platform.machine()}",
         packages={name: version_of(name) for name in PACKAGES},
         extras=extras(),
-        unmet=tuple(map(str, unmet(needed()))),
+        unmet=tuple(map(str, unmet(list_requirements()))),
         processor=cpu_name(),
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         threads=torch.get_num_threads(),
@@ -149,14 +149,14 @@ def environment() -> Environment:
     )
 
 
-def needed(extra: str = "") -> list[Requirement]:
+def list_requirements(extra: str = "") -> list[Requirement]:
     """Return what commands require, or what one of the extras adds to that."""
-    found = [Requirement(text) for text in importlib.metadata.requires("shadowmetric") or []]
-    always = [one for one in found if asked_for(one, "") or asked_for(one, COMMANDS)]
+    requirements = [Requirement(text) for text in importlib.metadata.requires("shadowmetric") or []]
+    always = [one for one in requirements if asked_for(one, "") or asked_for(one, COMMANDS)]
     if not extra:
         return always
     known = {one.name for one in always}
-    return [one for one in found if asked_for(one, extra) and one.name not in known]
+    return [one for one in requirements if asked_for(one, extra) and one.name not in known]
 
 
 def asked_for(requirement: Requirement, extra: str) -> bool:
@@ -178,7 +178,7 @@ def extras() -> dict[str, dict[str, str | None]]:
     """Return the versions of the packages of each extra; None for what is not installed."""
     names = importlib.metadata.metadata("shadowmetric").get_all("Provides-Extra") or []
     some = [extra for extra in names if extra not in (COMMANDS, EVERY)]
-    return {extra: {one.name: version_of(one.name) for one in needed(extra)} for extra in some}
+    return {extra: {one.name: version_of(one.name) for one in list_requirements(extra)} for extra in some}
 
 
 def version_of(package: str) -> str | None:
@@ -211,8 +211,8 @@ def container_limit(memory: int | None) -> int | None:
 
 def gpu(number: int) -> Device:
     """Return a GPU of CUDA."""
-    found = torch.cuda.get_device_properties(number)
-    return Device(found.name, found.total_memory)
+    properties = torch.cuda.get_device_properties(number)
+    return Device(properties.name, properties.total_memory)
 
 
 def backends() -> tuple[str, ...]:

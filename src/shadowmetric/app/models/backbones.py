@@ -3,7 +3,7 @@
     name        features   from          up to 64 pixels
     small_cnn   128        small_cnn.py  stride 1 once the map is 4 wide
     resnet18    512        torchvision   stem of stride 1, no pool after it
-    googlenet   1024       torchvision   the same; with batch normalisation, no dropout, no auxiliary classifiers
+    googlenet   1024       torchvision   the same; with batch normalization, no dropout, no auxiliary classifiers
     vgg16       512        torchvision   without the last pool (below 32 pixels), or the last two (below 16)
 
 `timm:NAME` is timm_backbone.py. A backbone ends in pooled rows; the classifier of the network it comes from is not
@@ -13,7 +13,7 @@ those fit 224 pixels only, and are 119 of its 138 million parameters.
 GoogLeNet and VGG-16 begin as torchvision's ResNet does, with normal kernels of variance 2 / (places × out channels).
 Torchvision's own start for GoogLeNet, a truncated normal of 0.01, takes many seconds.
 
-Pixels: GoogLeNet's weights were learnt on (p - 0.5) / 0.5, the others' on ImageNet's mean and std. Torchvision hides
+Pixels: GoogLeNet's weights were learned on (p - 0.5) / 0.5, the others' on ImageNet's mean and std. Torchvision hides
 that in `transform_input`; here it is the embedder's mean and std.
 """
 
@@ -35,7 +35,7 @@ class Backbone:
     """What is known of a backbone. make(channels, size) draws its weights from torch's generator."""
 
     make: Callable[[int, int], nn.Module]
-    features: int | None  # None: seen on the first picture
+    features: int | None  # None: seen on the first image
     mean: tuple[float, ...] = IMAGENET_MEAN
     std: tuple[float, ...] = IMAGENET_STD
     classifier: tuple[str, ...] = ()  # parts of the source network that a backbone does without

@@ -1,11 +1,11 @@
-"""Frozen batch normalisation: statistics and scales as they were learnt, whatever the batches are.
+"""Frozen batch normalization: statistics and scales as they were learned, whatever the batches are.
 
     y = weight (x - mean) / sqrt(variance + eps) + bias
 
 In training mode a layer takes mean and variance from the batch, and moves its running ones. A metric-learning batch
 is small and holds a few classes only, so both are noise to a pretrained network. A frozen layer uses its running mean
-and variance always, and its weight and bias need no gradient: they were learnt for those statistics. Each output then
-depends on its own picture alone, which is also what makes cached logical batches equal to whole ones.
+and variance always, and its weight and bias need no gradient: they were learned for those statistics. Each output then
+depends on its own image alone, which is also what makes cached logical batches equal to whole ones.
 
 It holds through every later call of .train(). Parameters, buffers and the state dict are as before. Statistics must
 come from somewhere: freeze a network whose weights are loaded, or into which they will be.
@@ -25,30 +25,30 @@ class _Frozen:
         return super().train(False)  # pyright: ignore[reportAttributeAccessIssue]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _revived, (type(self).__mro__[2],), self.__dict__
+        return _unfreeze, (type(self).__mro__[2],), self.__dict__
 
 
 @cache
-def _frozen(kind: type) -> type:
+def _freeze(kind: type) -> type:
     return type(f"Frozen{kind.__name__}", (_Frozen, kind), {})
 
 
-def _revived(kind: type) -> Any:
-    return object.__new__(_frozen(kind))
+def _unfreeze(kind: type) -> Any:
+    return object.__new__(_freeze(kind))
 
 
 def freeze_batch_norm(module: nn.Module) -> None:
-    """Freeze every layer of batch normalisation in a module."""
+    """Freeze every layer of batch normalization in a module."""
     for layer in _layers(module):
         if not isinstance(layer, _Frozen):
-            layer.__class__ = _frozen(type(layer))
+            layer.__class__ = _freeze(type(layer))
         layer.train(False)
         for parameter in layer.parameters(recurse=False):
             parameter.requires_grad_(False)
 
 
 def has_batch_norm(module: nn.Module) -> bool:
-    """Return whether any output of a module depends on its batch: a layer of batch normalisation, not frozen."""
+    """Return whether any output of a module depends on its batch: a layer of batch normalization, not frozen."""
     return any(not isinstance(layer, _Frozen) for layer in _layers(module))
 
 

@@ -15,7 +15,7 @@ build_embedder("resnet18", size=224, weights="mine.safetensors", freeze_batch_no
 The same name, settings and seed give the same weights, whatever was drawn before, and nothing drawn later changes:
 torch's generator is seeded for the construction alone and then put back.
 
-Grey pictures are normalised by the average of the backbone's means and stds: with kernels summed over the channels
+Gray images are normalized by the average of the backbone's means and stds: with kernels summed over the channels
 that is what it was trained on, exactly where the channels are alike, as in GoogLeNet, else within a few per cent.
 """
 
@@ -28,8 +28,8 @@ from shadowmetric.app.models.backbones import BACKBONES, Backbone
 from shadowmetric.app.models.embedder import Embedder
 from shadowmetric.app.models.first_layer import check_channels
 from shadowmetric.app.models.match import load_matching
-from shadowmetric.app.models.published import published_weights
-from shadowmetric.app.models.timm_backbone import PREFIX, seen_features, timm_backbone
+from shadowmetric.app.models.published import find_published_weights
+from shadowmetric.app.models.timm_backbone import PREFIX, probe_features, timm_backbone
 from shadowmetric.app.models.weights import read_weights
 from shadowmetric.app.models.wording import check_whole
 from shadowmetric.errors import ModelMistake
@@ -49,7 +49,7 @@ def build_embedder(
     freeze_batch_norm: bool = False,
     unit: bool = True,
 ) -> Embedder:
-    """Return an embedder for pictures of `size` pixels.
+    """Return an embedder for images of `size` pixels.
 
     name: one of BACKBONES, or timm:NAME. weights: None (from scratch), "pretrained" (published by the library), or a
     file; the head comes from the seed, unless a file has one of the same shape. unit: give rows length 1.
@@ -61,13 +61,13 @@ def build_embedder(
         backbone = find_backbone(name)
         torch.default_generator.manual_seed(seed)  # that of the CPU; torch.manual_seed would reach every device
         network = backbone.make(channels, size)
-        features = backbone.features or seen_features(name, network, channels, size)
+        features = backbone.features or probe_features(name, network, channels, size)
         mean, std = backbone.mean, backbone.std
         if channels == 1:
             mean, std = ((sum(values) / len(values),) for values in (mean, std))
         embedder = Embedder(network, features, dim, mean=mean, std=std, unit=unit)
         if weights is not None:
-            tensors = published_weights(name) if weights == PRETRAINED else read_weights(Path(weights))
+            tensors = find_published_weights(name) if weights == PRETRAINED else read_weights(Path(weights))
             source = f"{name}, published" if weights == PRETRAINED else str(weights)
             embedder.notes = (load_matching(embedder, tensors, source, backbone.classifier),)
     if freeze_batch_norm:

@@ -4,7 +4,7 @@
     features    backbone(pixels)                          (batch, features), pooled
     embedding   W features + b, divided by its length     (batch, dim), rows of length 1
 
-Scaling and normalising pixels is part of the embedder: what is exported needs nothing beside it. The length is taken
+Scaling and normalizing pixels is part of the embedder: what is exported needs nothing beside it. The length is taken
 in float32 at least, also under autocast and in half precision, where rows would miss length 1 by a per cent.
 
 mean and std are no part of the state dict: they follow from the settings, as the layers do, so that a state dict
@@ -65,9 +65,9 @@ class Embedder(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """Return what the head is given: the backbone's pooled rows, (batch, features)."""
-        return self.backbone(self.normalised(images))
+        return self.backbone(self.normalized(images))
 
-    def normalised(self, images: Tensor) -> Tensor:
+    def normalized(self, images: Tensor) -> Tensor:
         """Return the pixels as the backbone wants them."""
         channels = len(self.mean)
         if images.ndim != 4 or images.shape[1] != channels:
@@ -87,9 +87,9 @@ class Embedder(nn.Module):
 
 
 def parameter_groups(embedder: Embedder) -> dict[str, list[tuple[str, nn.Parameter]]]:
-    """Return what is learnt, as (name, parameter), of the backbone and of the head apart: they want two rates.
+    """Return what is learned, as (name, parameter), of the backbone and of the head apart: they want two rates.
 
-    torch's optimisers take the pairs, from torch 2.6 on:
+    torch's optimizers take the pairs, from torch 2.6 on:
     [{"params": pairs, "lr": rates[part]} for part, pairs in groups.items()].
     Frozen parameters are left out.
     """

@@ -44,7 +44,7 @@ class EmbedderSettings(Protocol):
 
     @property
     def freeze_batch_norm(self) -> bool | None:
-        """Whether batch normalisation keeps its statistics."""
+        """Whether batch normalization keeps its statistics."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""A small network for pictures of 8 to 64 pixels, fast on a CPU.
+"""A small network for images of 8 to 64 pixels, fast on a CPU.
 
     stage(x) = relu(batch_norm(conv3x3(x)))        of stride 2 while the map is wider than 4, then of stride 1
     rows     = mean over places of stage_4(stage_3(stage_2(stage_1(x))))
@@ -33,7 +33,7 @@ class SmallCNN(nn.Module):
         self.stages = nn.Sequential(*stages)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return one row for each picture."""
+        """Return one row for each image."""
         return self.stages(images).mean(dim=(2, 3))
 
 

@@ -1,8 +1,8 @@
 """`timm:NAME`: any network of timm, as timm pools it.
 
-Mean, std and the name of its classifier are those of timm's own record of the network. Small pictures change nothing
+Mean, std and the name of its classifier are those of timm's own record of the network. Small images change nothing
 here: a network that cannot take the size, because its map vanishes or its patches do not fit, is refused with what
-it said, after one picture of zeros.
+it said, after one image of zeros.
 """
 
 import difflib
@@ -13,7 +13,7 @@ from torch import nn
 
 from shadowmetric.app.models.backbones import Backbone
 from shadowmetric.app.models.first_layer import fit_channels
-from shadowmetric.app.models.wording import said
+from shadowmetric.app.models.wording import one_line
 from shadowmetric.errors import ModelMistake
 
 PREFIX = "timm:"
@@ -29,8 +29,8 @@ def timm_backbone(name: str) -> Backbone:
         raise ModelMistake(f"timm {timm.__version__} has no network {name!r}{nearest}.")
     try:
         known: Any = timm.get_pretrained_cfg(name)
-    except Exception as wrong:
-        raise ModelMistake(f"timm {timm.__version__} has no {name!r} ({said(wrong)}).") from None
+    except Exception as error:
+        raise ModelMistake(f"timm {timm.__version__} has no {name!r} ({one_line(error)}).") from None
     names = known.classifier or ()
 
     def make(channels: int, size: int) -> nn.Module:
@@ -42,17 +42,17 @@ def timm_backbone(name: str) -> Backbone:
     return Backbone(make, None, tuple(known.mean), tuple(known.std), tuple(sorted(classifier)))
 
 
-def seen_features(name: str, network: nn.Module, channels: int, size: int) -> int:
+def probe_features(name: str, network: nn.Module, channels: int, size: int) -> int:
     """Return the length of the rows of a network, or refuse a size that it cannot take."""
     training = network.training
     try:
         with torch.no_grad():
             rows = network.eval()(torch.zeros(1, channels, size, size))
-    except Exception as wrong:
+    except Exception as error:
         raise ModelMistake(
-            f"{name} cannot take pictures of {size} pixels ({said(wrong)}); give another size."
+            f"{name} cannot take images of {size} pixels ({one_line(error)}); give another size."
         ) from None
     network.train(training)
     if rows.ndim != 2 or 0 in rows.shape:
-        raise ModelMistake(f"{name} gives {tuple(rows.shape)} for one picture of {size} pixels, not one row.")
+        raise ModelMistake(f"{name} gives {tuple(rows.shape)} for one image of {size} pixels, not one row.")
     return rows.shape[1]

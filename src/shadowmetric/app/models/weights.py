@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shadowmetric.app.models.wording import first_few, said
+from shadowmetric.app.models.wording import first_few, one_line
 from shadowmetric.errors import ModelMistake
 
 WRAPS = ("state_dict", "model_state_dict", "model")
@@ -26,7 +26,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a file on the CPU, without wraps."""
     if not path.is_file():
         raise ModelMistake(f"weights {path} is not a file; give a .safetensors or a torch file, or `pretrained`.")
-    return plain_names(unwrapped(_read(path), path))
+    return plain_names(unwrap_checkpoint(_read(path), path))
 
 
 def _read(path: Path) -> Any:
@@ -36,28 +36,34 @@ def _read(path: Path) -> Any:
 
             return load_file(path)
         return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as wrong:  # whatever a reader makes of damaged bytes
-        asked = re.search(r"GLOBAL (\S+)", str(wrong))
-        if asked:
+    except Exception as error:  # whatever a reader makes of damaged bytes
+        match = re.search(r"GLOBAL (\S+)", str(error))
+        if match:
             raise ModelMistake(
-                f"weights {path} asks for {asked[1]} to be loaded, and a pickle can run code, so it is not read; "
+                f"weights {path} asks for {match[1]} to be loaded, and a pickle can run code, so it is not read; "
                 "save the state dict alone, best with safetensors."
             ) from None
-        raise ModelMistake(f"weights {path} cannot be read as weights ({said(wrong)}).") from None
+        raise ModelMistake(f"weights {path} cannot be read as weights ({one_line(error)}).") from None
 
 
-def unwrapped(found: Any, path: Path) -> dict[str, Tensor]:
+def unwrap_checkpoint(checkpoint: Any, path: Path) -> dict[str, Tensor]:
     """Return the tensors of a checkpoint, from inside the wraps that training programs use."""
-    while isinstance(found, Mapping):
-        inner = next((found[wrap] for wrap in WRAPS if isinstance(found.get(wrap), Mapping)), None)
+    while isinstance(checkpoint, Mapping):
+        inner = next((checkpoint[wrap] for wrap in WRAPS if isinstance(checkpoint.get(wrap), Mapping)), None)
         if inner is None:
             break
-        found = inner
+        checkpoint = inner
     tensors = {}
-    if isinstance(found, Mapping):
-        tensors = {name: value for name, value in found.items() if isinstance(name, str) and isinstance(value, Tensor)}
+    if isinstance(checkpoint, Mapping):
+        tensors = {
+            name: value for name, value in checkpoint.items() if isinstance(name, str) and isinstance(value, Tensor)
+        }
     if not tensors:
-        held = first_few([str(name) for name in found]) if isinstance(found, Mapping) else type(found).__name__
+        held = (
+            first_few([str(name) for name in checkpoint])
+            if isinstance(checkpoint, Mapping)
+            else type(checkpoint).__name__
+        )
         raise ModelMistake(f"weights {path} holds no tensors by name ({held or 'nothing'}); give a state dict.")
     return tensors
 

@@ -14,7 +14,7 @@ def first_few(names: list[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def said(wrong: Exception) -> str:
+def one_line(wrong: Exception) -> str:
     """Return what a library said, in one line without its full stop."""
     lines = [line for line in str(wrong).splitlines() if line.strip()]
     return " ".join(lines[0].split()).rstrip(".") if lines else type(wrong).__name__

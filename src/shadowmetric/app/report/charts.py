@@ -1,7 +1,7 @@
 """The figures of the page, as plotly draws them. Nothing is computed but means over seeds.
 
-Colours are names of the style sheet, `var(--series-0)`, which the page resolves: so plots follow light and dark, and
-a loss has one colour everywhere. Plotly reads a little HTML in texts, so that every name goes through `plain`.
+Colors are names of the style sheet, `var(--series-0)`, which the page resolves: so plots follow light and dark, and
+a loss has one color everywhere. Plotly reads a little HTML in texts, so that every name goes through `plain`.
 """
 
 import json
@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 
 from shadowmetric.app.report.collect import Group
 
-SERIES = 8  # colours of losses
+SERIES = 8  # colors of losses
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon")
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 CLEAR = "rgba(0,0,0,0)"
@@ -25,12 +25,12 @@ MEASURES = {
     "gradient": ("Gradient", "Mean length of a row's gradient", 1),
     "anchor_gradient": ("Anchor gradient", "Mean length of a triplet's gradient to its anchor", 1),
 }
-Style = Mapping[str, int]  # the number of a loss's colour and symbol, by name
+Style = Mapping[str, int]  # the number of a loss's color and symbol, by name
 
 
 @dataclass(frozen=True)
 class MemoryBar:
-    """Bytes that something took: one bar. Bars of one series have one colour."""
+    """Bytes that something took: one bar. Bars of one series have one color."""
 
     series: str  # such as "Shadow loss"
     label: str  # such as "batch 4,096"
@@ -47,8 +47,8 @@ def short(words: str, most: int = 22) -> str:
     return plain(words if len(words) <= most else words[: most - 1] + "…")
 
 
-def colour(style: Style, name: str) -> str:
-    """Return the colour of a loss, by its name in the style sheet."""
+def color(style: Style, name: str) -> str:
+    """Return the color of a loss, by its name in the style sheet."""
     return f"var(--series-{style[name] % SERIES})"
 
 
@@ -59,7 +59,7 @@ def as_plain(figure: go.Figure) -> dict[str, Any]:
 
 def layout(height: int, **more: Any) -> go.Layout:
     """Return what all figures share."""
-    found = go.Layout(
+    base_layout = go.Layout(
         template=go.layout.Template(),
         height=height,
         paper_bgcolor=CLEAR,
@@ -73,7 +73,7 @@ def layout(height: int, **more: Any) -> go.Layout:
     axis = {"gridcolor": "var(--grid)", "zeroline": False, "automargin": True, "linecolor": "var(--grid)"}
     axis["title"] = {"standoff": 12, "font": {"size": 13, "color": "var(--quiet)"}}
     axis["tickfont"] = {"size": 12}
-    return found.update(xaxis=axis, yaxis=axis).update(**more)
+    return base_layout.update(xaxis=axis, yaxis=axis).update(**more)
 
 
 def differences(group: Group, style: Style, noise: float | None) -> dict[str, Any] | None:
@@ -85,7 +85,7 @@ def differences(group: Group, style: Style, noise: float | None) -> dict[str, An
     values = [round(100 * test.difference, 4) for test in tests]
     up, down = ([round(100 * abs(end - test.difference), 4) for test, end in zip(tests, ends, strict=True)] for ends in
                 ([test.high for test in tests], [test.low for test in tests]))  # fmt: skip
-    colours = [colour(style, row.name) if row.name in style else "var(--quiet)" for row in rows]
+    colors = [color(style, row.name) if row.name in style else "var(--quiet)" for row in rows]
     places = list(range(len(rows)))
     traces = []
     for place, row in enumerate(rows):
@@ -95,14 +95,14 @@ def differences(group: Group, style: Style, noise: float | None) -> dict[str, An
                 y=[place],
                 mode="markers",
                 marker={
-                    "color": colours[place],
+                    "color": colors[place],
                     "size": 10,
                     "symbol": SYMBOLS[style.get(row.name, 0) % len(SYMBOLS)] if row.kind != "floor" else "line-ns-open",
                 },
                 error_x={
                     "array": [up[place]],
                     "arrayminus": [down[place]],
-                    "color": colours[place],
+                    "color": colors[place],
                     "thickness": 2,
                     "width": 5,
                 },
@@ -120,7 +120,7 @@ def differences(group: Group, style: Style, noise: float | None) -> dict[str, An
 
 
 def memory_bars(bars: Sequence[MemoryBar]) -> dict[str, Any]:
-    """Return the bars, a colour for each series."""
+    """Return the bars, a color for each series."""
     series = list(dict.fromkeys(bar.series for bar in bars))
     labels = list(dict.fromkeys(bar.label for bar in bars))
     unit, size = ("GB", 1e9) if max(bar.bytes for bar in bars) >= 2e9 else ("MB", 1e6)

@@ -47,8 +47,8 @@ class Group:
 
     def names(self) -> list[str]:
         """Return the rows that have curves, losses first, each once."""
-        found = dict.fromkeys(member.name for kind in ("loss", "control") for member in self.of_kind(kind))
-        return list(found)
+        names = dict.fromkeys(member.name for kind in ("loss", "control") for member in self.of_kind(kind))
+        return list(names)
 
     def of_kind(self, kind: str) -> list[Member]:
         """Return the runs of one kind."""
@@ -57,11 +57,11 @@ class Group:
     def shown(self) -> dict[str, Member]:
         """Return the run that stands for each loss: the finished one with the lowest seed."""
         finished = sorted(self.of_kind("loss"), key=lambda member: member.seed)
-        found: dict[str, Member] = {}
+        members: dict[str, Member] = {}
         for member in finished:
             if member.scores is not None:
-                found.setdefault(member.name, member)
-        return {name: found[name] for name in self.names() if name in found}
+                members.setdefault(member.name, member)
+        return {name: members[name] for name in self.names() if name in members}
 
 
 def collect(folders: Sequence[Path], *, may_be_empty: bool = False) -> list[Group]:
@@ -76,7 +76,7 @@ def collect(folders: Sequence[Path], *, may_be_empty: bool = False) -> list[Grou
     begun = any(member.journal or member.scores for group in groups for member in group.members)
     if not begun and not may_be_empty:
         raise Mistake(f"{folders[0]} has no finished epoch yet, so there is nothing to report; train on first.")
-    return told_apart(groups)
+    return distinct_titles(groups)
 
 
 def places(folder: Path, *, may_be_empty: bool = False) -> list[Path]:
@@ -86,13 +86,13 @@ def places(folder: Path, *, may_be_empty: bool = False) -> list[Path]:
         raise Mistake(f"{folder} {there}; name the folder of a run, a comparison, or one that holds such folders.")
     if is_one(folder):
         return [folder]
-    found = [place for place in sorted(folder.iterdir()) if place.is_dir() and is_one(place)]
-    if not found and not may_be_empty:
+    folders = [place for place in sorted(folder.iterdir()) if place.is_dir() and is_one(place)]
+    if not folders and not may_be_empty:
         raise Mistake(
             f"{folder} holds no run: there is no settings.yaml or {PLAN_FILE} in it or one folder below; name the "
             "folder of a run, a comparison, or one that holds such folders."
         )
-    return found
+    return folders
 
 
 def is_one(folder: Path) -> bool:
@@ -100,7 +100,7 @@ def is_one(folder: Path) -> bool:
     return (folder / PLAN_FILE).exists() or Run(folder).settings_file.exists()
 
 
-def told_apart(groups: Sequence[Group]) -> list[Group]:
+def distinct_titles(groups: Sequence[Group]) -> list[Group]:
     """Return the groups with titles of which no two are the same.
 
     A title that several have is put behind the folder's name, as in "way-sgd (digits)", or as much of its path as it
@@ -137,9 +137,9 @@ def comparison(folder: Path) -> Group:
     ]
     try:
         rows = rows_of(plan)
-    except OSError as wrong:
+    except OSError as error:
         raise Mistake(
-            f"{folder} has a finished run with a file that cannot be read ({wrong}); train it again."
+            f"{folder} has a finished run with a file that cannot be read ({error}); train it again."
         ) from None
     return Group(data_title(plan.settings.data, plan.settings.split), folder, members, rows, plan)
 

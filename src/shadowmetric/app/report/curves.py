@@ -6,7 +6,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from shadowmetric.app.report.charts import MEASURES, SYMBOLS, Style, as_plain, colour, layout, plain
+from shadowmetric.app.report.charts import MEASURES, SYMBOLS, Style, as_plain, color, layout, plain
 from shadowmetric.app.report.collect import Group
 
 
@@ -14,15 +14,15 @@ def curves(group: Group, style: Style) -> dict[str, Any]:
     """Return all curves: for each measure and loss the mean over seeds, and thin lines of the seeds."""
     traces, layouts = [], {}
     for measure, (_, title, scale) in MEASURES.items():
-        found = [trace for name in group.names() for trace in lines(group, name, measure, scale, style)]
-        if found:
+        content = [trace for name in group.names() for trace in lines(group, name, measure, scale, style)]
+        if content:
             step = max(1, math.ceil(max(len(member.journal) for member in group.members) / 10))
             axis = {"title": {"text": "Epoch"}, "tick0": 0, "dtick": step, "showgrid": False}
             layouts[measure] = as_plain(go.Figure(layout=layout(400, xaxis=axis, yaxis={"title": {"text": title}})))
-        traces += found
+        traces += content
     return {
         "data": as_plain(go.Figure(traces))["data"],
-        "layouts": {measure: found["layout"] for measure, found in layouts.items()},
+        "layouts": {measure: content["layout"] for measure, content in layouts.items()},
     }
 
 
@@ -32,16 +32,16 @@ def lines(group: Group, name: str, measure: str, scale: int, style: Style) -> li
     if not any(seeds.values()):
         return []
     kind = next(member.kind for member in group.members if member.name == name)
-    look = {"color": colour(style, name), "dash": "dash" if kind == "control" else "solid"}
-    found = []
+    look = {"color": color(style, name), "dash": "dash" if kind == "control" else "solid"}
+    traces = []
     for seed, values in seeds.items() if len(seeds) > 1 else ():
         meta = {"measure": measure, "name": name, "role": "seed", "seed": seed}
         x, y = list(values), list(values.values())
         line = {**look, "width": 1}
-        found.append(go.Scatter(x=x, y=y, mode="lines", line=line, opacity=0.35, hoverinfo="skip", meta=meta))
+        traces.append(go.Scatter(x=x, y=y, mode="lines", line=line, opacity=0.35, hoverinfo="skip", meta=meta))
     mean = mean_of(seeds)
     dots = {"symbol": SYMBOLS[style[name] % len(SYMBOLS)], "size": 7 if len(mean) <= 40 else 1}
-    found.append(
+    traces.append(
         go.Scatter(
             x=list(mean),
             y=list(mean.values()),
@@ -53,7 +53,7 @@ def lines(group: Group, name: str, measure: str, scale: int, style: Style) -> li
             meta={"measure": measure, "name": name, "role": "mean"},
         )
     )
-    return found
+    return traces
 
 
 def by_epoch(group: Group, name: str, measure: str, scale: int) -> dict[int, dict[int, float]]:
@@ -73,7 +73,7 @@ def mean_of(seeds: Mapping[int, Mapping[int, float]]) -> dict[int, float]:
     """Return the mean over the seeds that have reached an epoch."""
     epochs = sorted({epoch for values in seeds.values() for epoch in values})
     return {
-        epoch: math.fsum(found) / len(found)
+        epoch: math.fsum(samples) / len(samples)
         for epoch in epochs
-        if (found := [values[epoch] for values in seeds.values() if epoch in values])
+        if (samples := [values[epoch] for values in seeds.values() if epoch in values])
     }

@@ -25,7 +25,7 @@ def write_report(
     tables: Sequence[Table] | None = None,
     memory: Sequence[MemoryBar] = (),
     origins: Sequence[dict[str, Any]] = (),
-    pictures: bool = True,
+    images: bool = True,
     choices: Choices | None = None,
     budget: int = BUDGET,
     tell: Report | None = None,
@@ -38,20 +38,20 @@ def write_report(
     groups = portable(collect(folders, may_be_empty=tables is not None), out.parent)
     if not groups and not tables and not memory:
         raise Mistake(f"{folders[0]} has no finished training yet, so there is nothing to report; train on first.")
-    asked = pictures or not groups
-    showcases, notes = made_showcases(groups, choices, tell) if asked else ({}, ["Pictures were not asked for."])
-    given = {"tables": tables or (), "memory": memory, "notes": notes, "origins": origins, "budget": budget}
-    text = page(groups, showcases, **given).encode()
+    with_images = images or not groups
+    showcases, notes = make_showcases(groups, choices, tell) if with_images else ({}, ["Images were not asked for."])
+    options = {"tables": tables or (), "memory": memory, "notes": notes, "origins": origins, "budget": budget}
+    text = page(groups, showcases, **options).encode()
     write_whole(out, lambda place: place.write_bytes(text))
     return len(text)
 
 
-def made_showcases(
+def make_showcases(
     groups: Sequence[Group], choices: Choices | None, tell: Report | None
 ) -> tuple[dict[Path, Showcase], list[str]]:
     """Return the showcase of one run of each loss by its folder, and why some could not be made."""
     wanted = [member for group in groups for member in group.shown().values()]
-    album, found, notes = Album(), {}, []
+    album, showcases, notes = Album(), {}, []
     for number, member in enumerate(wanted):
 
         def told(stage: str, share: float, number: int = number, name: str = member.run.folder.name) -> None:
@@ -59,7 +59,7 @@ def made_showcases(
                 tell(f"{name}: {stage}", (number + share) / len(wanted))
 
         try:
-            found[member.run.folder] = showcase_of(member.run, choices, album=album, tell=told)
-        except Mistake as wrong:
-            notes.append(f"There are no pictures of {member.run.folder.name}: {sentence(str(wrong), [member])}")
-    return found, notes
+            showcases[member.run.folder] = showcase_of(member.run, choices, album=album, tell=told)
+        except Mistake as error:
+            notes.append(f"There are no images of {member.run.folder.name}: {sentence(str(error), [member])}")
+    return showcases, notes

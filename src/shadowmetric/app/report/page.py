@@ -1,9 +1,9 @@
-"""From records to one HTML file that needs nothing else: styles, script, plotly, pictures and numbers inside.
+"""From records to one HTML file that needs nothing else: styles, script, plotly, images and numbers inside.
 
 Text from runs and data is escaped by the template; numbers and names for the script stand in JSON in which no tag can
 begin. The page's policy allows the scripts that were put in, by their hashes, and no request to anywhere.
 
-A page is never larger than its budget: pictures are left out step by step, and the page says so.
+A page is never larger than its budget: images are left out step by step, and the page says so.
 """
 
 import base64
@@ -32,11 +32,11 @@ ALL = 10**6
 LEFT_OUT = "To stay below the size of a page, "
 LEVELS = (
     Level(ALL, ALL, True, True, ""),
-    Level(2, ALL, True, True, f"{LEFT_OUT}neighbours are shown for the first two losses only."),
-    Level(2, 3, True, True, f"{LEFT_OUT}neighbours are shown for the first two losses, three queries of each kind."),
-    Level(2, 3, False, True, f"{LEFT_OUT}few neighbours are shown, and no pictures of the points of t-SNE."),
-    Level(0, 0, False, True, f"{LEFT_OUT}there are no pictures on it."),
-    Level(0, 0, False, False, f"{LEFT_OUT}there are no pictures, no t-SNE and no confusion on it."),
+    Level(2, ALL, True, True, f"{LEFT_OUT}neighbors are shown for the first two losses only."),
+    Level(2, 3, True, True, f"{LEFT_OUT}neighbors are shown for the first two losses, three queries of each kind."),
+    Level(2, 3, False, True, f"{LEFT_OUT}few neighbors are shown, and no images of the points of t-SNE."),
+    Level(0, 0, False, True, f"{LEFT_OUT}there are no images on it."),
+    Level(0, 0, False, False, f"{LEFT_OUT}there are no images, no t-SNE and no confusion on it."),
 )
 KIND_WORDS = {"loss": "Losses", "control": "Controls: Triplet under other names", "floor": "Floors: not trained"}
 
@@ -51,19 +51,19 @@ def page(
     origins: Sequence[Mapping[str, Any]] = (),
     budget: int = BUDGET,
 ) -> str:
-    """Return the page, with as many pictures as its budget allows; showcases are by the folder of their run.
+    """Return the page, with as many images as its budget allows; showcases are by the folder of their run.
 
     origins: what tables and memory were measured with.
     """
-    bars = [*memory, *measured(groups)]
+    bars = [*memory, *runs_with_budget(groups)]
     for level in LEVELS:
-        found = drawn(groups, showcases, tables, bars, notes, level, origins)
-        if len(found.encode()) <= budget:
-            return found
-    raise Mistake(f"the page is larger than {budget / 1e6:.0f} MB even without pictures; report fewer runs at once.")
+        document = render_page(groups, showcases, tables, bars, notes, level, origins)
+        if len(document.encode()) <= budget:
+            return document
+    raise Mistake(f"the page is larger than {budget / 1e6:.0f} MB even without images; report fewer runs at once.")
 
 
-def drawn(
+def render_page(
     groups: Sequence[Group],
     showcases: Mapping[Path, Showcase],
     tables: Sequence[Table],
@@ -72,7 +72,7 @@ def drawn(
     level: Level,
     origins: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """Return the page with the pictures of one level."""
+    """Return the page with the images of one level."""
     style = {name: number for number, name in enumerate(dict.fromkeys(n for group in groups for n in group.names()))}
     views, figures = [], {}
     for number, group in enumerate(groups):
@@ -102,27 +102,27 @@ def drawn(
 
 def environment_of_templates() -> jinja2.Environment:
     """Return what renders the templates: everything escaped, nothing undefined let through."""
-    found = jinja2.Environment(
+    renderer = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters["light"] = light
-    return found
+    renderer.filters["light"] = light
+    return renderer
 
 
-def as_json(found: Any) -> str:
+def as_json(payload: Any) -> str:
     """Return JSON that can stand in a script element: no tag, no entity, nothing beyond ASCII."""
-    text = json.dumps(found, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(payload, separators=(",", ":"), allow_nan=False)
     for letter in "<>&":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return text
 
 
 def policy(*scripts: str) -> str:
-    """Return the policy of the page: these scripts, pictures inside it, and no request."""
+    """Return the policy of the page: these scripts, images inside it, and no request."""
     digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     rest = "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
@@ -150,13 +150,13 @@ def title_of_tables(tables: Sequence[Table]) -> str:
     return tables[0].title + (f" and {more} more table{'s' if more > 1 else ''}" if more else "")
 
 
-def measured(groups: Sequence[Group]) -> list[MemoryBar]:
+def runs_with_budget(groups: Sequence[Group]) -> list[MemoryBar]:
     """Return what runs with a memory budget noted."""
     words = {"budget": "budget", "predicted": "predicted", "peak": "measured peak"}
-    found = []
+    bars = []
     for group in groups:
         for member in group.members:
             noted = (member.scores or {}).get("memory_bytes") or {}
             label = f"{group.title}: {member.run.folder.name}"
-            found += [MemoryBar(words[key], label, int(noted[key])) for key in words if noted.get(key)]
-    return found
+            bars += [MemoryBar(words[key], label, int(noted[key])) for key in words if noted.get(key)]
+    return bars

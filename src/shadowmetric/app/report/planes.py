@@ -11,7 +11,7 @@ from shadowmetric.app.report.showcase.points import Points
 
 
 def plane(points: Points, classes: Sequence[str]) -> dict[str, Any]:
-    """Return the plane of one run; the page gives points their colours, by class, and the wrong ones a cross."""
+    """Return the plane of one run; the page gives points their colors, by class, and the wrong ones a cross."""
     axis = {"visible": False, "showgrid": False}
     few = len(set(points.labels)) <= 20
     names = [label_at(points, label, classes[label]) for label in sorted(set(points.labels))] if few else []
@@ -23,28 +23,28 @@ def plane(points: Points, classes: Sequence[str]) -> dict[str, Any]:
 
 def label_at(points: Points, label: int, name: str) -> dict[str, Any]:
     """Return a class's name at the median of its points."""
-    mine = [place for place, found in enumerate(points.labels) if found == label]
+    mine = [place for place, candidate in enumerate(points.labels) if candidate == label]
     x, y = (sorted(values[place] for place in mine)[len(mine) // 2] for values in (points.x, points.y))
     look = {"showarrow": False, "bgcolor": "var(--veil)", "borderpad": 1, "font": {"size": 13, "color": "var(--ink)"}}
     return {"x": x, "y": y, "text": f"<b>{short(name, 14)}</b>", **look}
 
 
-def heatmap(found: Confused) -> dict[str, Any]:
-    """Return the confusion: what is right on the diagonal in one colour, mistakes in another, as shares of a row."""
-    size = len(found.classes)
-    names = [short(name, 16) for name in found.classes]
-    columns = [*names, "<i>others</i>"] if found.of > size else names
-    sums = [max(1, sum(row)) for row in found.counts]
-    text = [[str(count) if count else "" for count in row] for row in found.counts]
+def heatmap(confusion: Confused) -> dict[str, Any]:
+    """Return the confusion: what is right on the diagonal in one color, mistakes in another, as shares of a row."""
+    size = len(confusion.classes)
+    names = [short(name, 16) for name in confusion.classes]
+    columns = [*names, "<i>others</i>"] if confusion.of > size else names
+    sums = [max(1, sum(row)) for row in confusion.counts]
+    text = [[str(count) if count else "" for count in row] for row in confusion.counts]
     traces = []
     for right in (True, False):
         shares = [
             [count / sums[i] if count and (i == j) == right else None for j, count in enumerate(row)]
-            for i, row in enumerate(found.counts)
+            for i, row in enumerate(confusion.counts)
         ]
         hover = [
             [f"{names[i]} voted {columns[j]}: {count} of {sums[i]}" for j, count in enumerate(row)]
-            for i, row in enumerate(found.counts)
+            for i, row in enumerate(confusion.counts)
         ]
         top = {"zmin": 0, "zmax": 1 if right else max(0.1, *(s for row in shares for s in row if s), 0.1)}
         traces.append(

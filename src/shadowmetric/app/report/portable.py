@@ -54,9 +54,9 @@ def names_of(member: Member) -> dict[str, str]:
     """Return what the absolute paths of a run are called, also where a shell needs quotes around them."""
     root = data_root(None if member.settings[LEFT_OUT] is None else Path(member.settings[LEFT_OUT]))
     places = [member.settings["data"].partition(":")[2], member.settings["weights"] or "", str(member.run.folder)]
-    found = {str(root): "DATA_ROOT"} | {place: Path(place).name for place in places}
-    found = {path: name for path, name in found.items() if Path(path).is_absolute()}
-    return {shlex.quote(path): shlex.quote(name) for path, name in found.items()} | found
+    names = {str(root): "DATA_ROOT"} | {place: Path(place).name for place in places}
+    names = {path: name for path, name in names.items() if Path(path).is_absolute()}
+    return {shlex.quote(path): shlex.quote(name) for path, name in names.items()} | names
 
 
 def command(words: str, page_folder: Path) -> str:

@@ -27,8 +27,8 @@ def summary(group: Group) -> str:
     lead = 100 * (recall(first) - recall(second))
     if lead == 0:
         return f"{first.name} and {second.name} both reach {100 * recall(first):.2f} % Recall@1{over(first)}."
-    found = f"{opening}{over(first)} and leads {second.name} by {lead:.2f} points"
-    return f"{found}{verdict(group, first, second)}{about_floors(group, first)}"
+    sentence = f"{opening}{over(first)} and leads {second.name} by {lead:.2f} points"
+    return f"{sentence}{verdict(group, first, second)}{about_floors(group, first)}"
 
 
 def verdict(group: Group, first: Row, second: Row) -> str:
@@ -37,15 +37,15 @@ def verdict(group: Group, first: Row, second: Row) -> str:
         return "; runs that are no comparison are not paired, so whether that is more than noise is open."
     reference = group.plan.losses[0]
     if reference in (first.name, second.name):
-        return judged(group, second if first.name == reference else first, recall(first) - recall(second))
+        return judge_lead(group, second if first.name == reference else first, recall(first) - recall(second))
     third = next((row for row in group.rows if row.name == reference), None)
     if third is None or first.beside is None:
         return "."
     lead = recall(first) - recall(third)
-    return f", and {reference}, the reference, by {100 * lead:.2f}{judged(group, first, lead)}"
+    return f", and {reference}, the reference, by {100 * lead:.2f}{judge_lead(group, first, lead)}"
 
 
-def judged(group: Group, row: Row, lead: float) -> str:
+def judge_lead(group: Group, row: Row, lead: float) -> str:
     """Say whether a lead is noise; row: the one of the two that is not the reference."""
     noise, test, reasons = training_noise(group), row.beside, []
     if test is None:
@@ -75,8 +75,8 @@ def training_noise(group: Group) -> float | None:
     """Return the largest difference of a seed between Shadow and twice Shadow, if it is noise and known."""
     if group.plan is None or factor_matters(group.plan):
         return None
-    found = seed_differences(group.plan, "shadow", "double_shadow")
-    return max(map(abs, found)) if found else None
+    differences = seed_differences(group.plan, "shadow", "double_shadow")
+    return max(map(abs, differences)) if differences else None
 
 
 def about_floors(group: Group, first: Row) -> str:

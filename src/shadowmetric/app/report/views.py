@@ -1,7 +1,7 @@
 """What the template is given: for each group its words, and the figures that its plots draw.
 
-A level says how many pictures there is room for: those of some losses, so many queries of each kind, with or without
-pictures for the points of the planes.
+A level says how many images there is room for: those of some losses, so many queries of each kind, with or without
+images for the points of the planes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,16 +33,16 @@ from shadowmetric.app.report.words import (
 SIGNS = ("●", "■", "◆", "▲", "✚", "✖", "★", "⬢")  # as charts.SYMBOLS
 
 
-SAME_ACCURACY = 0.005  # another machine may round a few pictures to another class
+SAME_ACCURACY = 0.005  # another machine may round a few images to another class
 
 
 @dataclass(frozen=True)
 class Level:
     """How much is shown of the showcases."""
 
-    losses: int  # whose neighbours are shown, of each group
+    losses: int  # whose neighbors are shown, of each group
     queries: int  # of each kind
-    sheets: bool  # pictures of points
+    sheets: bool  # images of points
     closer: bool  # anything at all
     words: str  # what was left out
 
@@ -57,12 +57,12 @@ def group_view(
     forest = differences(group, style, noise)
     shared, others = differing(group)
     table = results(group)
-    found = {
+    view = {
         "id": name,
         "title": group.title,
         "summary": summary(group),
         "facts": about_test(group),
-        "warnings": [*group.notes, *(changed(group, showcases) if level.closer else [])],
+        "warnings": [*group.notes, *(find_changed_runs(group, showcases) if level.closer else [])],
         "results": table and as_view(table),
         "differences": forest and about_differences(noise),
         "sentences": [sentence(one, group.members) for one in findings(group.plan, group.rows)] if group.plan else [],
@@ -76,63 +76,63 @@ def group_view(
     }
     figures: dict[str, Any] = {f"{name}-curves": drawn}
     figures |= {} if forest is None else {f"{name}-differences": forest}
-    shown = comparable(group, showcases) if level.closer else {}
-    if shown:
-        words, closer = closer_view(group, shown, level)
-        found |= words
+    pairs = comparable(group, showcases) if level.closer else {}
+    if pairs:
+        words, closer = closer_view(group, pairs, level)
+        view |= words
         figures[f"{name}-closer"] = closer
-    return found | {"parts": parts(found)}, figures
+    return view | {"parts": parts(view)}, figures
 
 
 def comparable(group: Group, showcases: Mapping[Path, Showcase]) -> dict[str, tuple[Member, Showcase]]:
-    """Return the runs with a showcase, by name: those that show the same pictures as the first."""
-    found = {
+    """Return the runs with a showcase, by name: those that show the same images as the first."""
+    candidates = {
         name: (member, showcases[member.run.folder])
         for name, member in group.shown().items()
         if member.run.folder in showcases
     }
-    first = next((showcase for _, showcase in found.values()), None)
-    return {name: pair for name, pair in found.items() if first is not None and same_points(first, pair[1])}
+    first = next((showcase for _, showcase in candidates.values()), None)
+    return {name: pair for name, pair in candidates.items() if first is not None and same_points(first, pair[1])}
 
 
-def changed(group: Group, showcases: Mapping[Path, Showcase]) -> list[str]:
+def find_changed_runs(group: Group, showcases: Mapping[Path, Showcase]) -> list[str]:
     """Return which runs have another accuracy now than when they were scored: their data or weights have changed."""
-    found = []
+    sentences = []
     for name, (member, showcase) in comparable(group, showcases).items():
         then, now = (member.scores or {}).get("accuracy"), showcase.confusion.accuracy
         if then is not None and abs(then - now) > SAME_ACCURACY:
-            found.append(
+            sentences.append(
                 f"The weights of {name}, seed {member.seed}, have an accuracy of {100 * now:.2f} % now and had "
-                f"{100 * then:.2f} % when they were scored: the pictures or the weights have changed since."
+                f"{100 * then:.2f} % when they were scored: the images or the weights have changed since."
             )
-    return found
+    return sentences
 
 
 def same_points(first: Showcase, other: Showcase) -> bool:
-    """Return whether two showcases are of the same pictures."""
+    """Return whether two showcases are of the same images."""
     if first.points is None or other.points is None:
         return first.points is other.points and first.classes == other.classes
     return (first.points.numbers, first.points.labels) == (other.points.numbers, other.points.labels)
 
 
 def closer_view(
-    group: Group, shown: Mapping[str, tuple[Member, Showcase]], level: Level
+    group: Group, pairs: Mapping[str, tuple[Member, Showcase]], level: Level
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the words about neighbours, planes and confusion, and their figures."""
-    _, first = next(iter(shown.values()))
+    """Return the words about neighbors, planes and confusion, and their figures."""
+    _, first = next(iter(pairs.values()))
     entries = [
         {"name": name, "seed": member.seed, "queries": queries_of(showcase, level if place < level.losses else None)}
-        for place, (name, (member, showcase)) in enumerate(shown.items())
+        for place, (name, (member, showcase)) in enumerate(pairs.items())
     ]
     words = {
         "shown": entries,
-        "sides": min(2, len(shown)),
+        "sides": min(2, len(pairs)),
         "tiny": first.sheet is not None and first.sheet.side < 32,
-        "pictures": level.losses > 0 and bool(first.gallery),
+        "images": level.losses > 0 and bool(first.gallery),
         "gallery_caption": about_gallery(min(level.queries, len(first.gallery) // len(KINDS))),
         "planes": about_points(first.points, len(first.classes)) if first.points else "",
         "confusion_caption": about_confusion(first.confusion),
-        "confusion_tables": [as_view(confusion_table(name, one.confusion)) for name, (_, one) in shown.items()],
+        "confusion_tables": [as_view(confusion_table(name, one.confusion)) for name, (_, one) in pairs.items()],
     }
     points = None
     if first.points is not None:
@@ -144,7 +144,7 @@ def closer_view(
             "plane": plane(one.points, one.classes) if one.points else None,
             "confusion": heatmap(one.confusion),
         }
-        for name, (_, one) in shown.items()
+        for name, (_, one) in pairs.items()
     }
     return words, {"points": points, "runs": runs}
 
@@ -160,25 +160,25 @@ def legend_entry(group: Group, name: str, style: Style) -> dict[str, Any]:
     """Return how a loss looks in the curves."""
     kind = next(member.kind for member in group.members if member.name == name)
     place = style[name]
-    return {"name": name, "kind": kind, "colour": place % SERIES, "symbol": SIGNS[place % len(SIGNS)]}
+    return {"name": name, "kind": kind, "color": place % SERIES, "symbol": SIGNS[place % len(SIGNS)]}
 
 
 def about_differences(noise: float | None) -> str:
     """Say what the intervals and the band are."""
-    found = "Dots: mean over queries and seeds; bars: 95 % interval over queries. A bar that crosses 0 shows nothing."
+    text = "Dots: mean over queries and seeds; bars: 95 % interval over queries. A bar that crosses 0 shows nothing."
     if noise:
-        found += f" Grey: ± {100 * noise:.2f} points, the most that shadow and twice shadow lie apart in a seed."
-    return found
+        text += f" Gray: ± {100 * noise:.2f} points, the most that shadow and twice shadow lie apart in a seed."
+    return text
 
 
-def parts(found: Mapping[str, Any]) -> list[dict[str, str]]:
+def parts(view: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return what a group has, for the contents."""
     there: Sequence[tuple[str, str, Any]] = (
-        ("results", "Results", found["results"]),
-        ("curves", "Training curves", found["measures"]),
-        ("neighbours", "Retrieval", found["shown"] and found["pictures"]),
-        ("points", "t-SNE", found["shown"] and found["planes"]),
-        ("confusion", "Confusion", found["shown"]),
+        ("results", "Results", view["results"]),
+        ("curves", "Training curves", view["measures"]),
+        ("neighbors", "Retrieval", view["shown"] and view["images"]),
+        ("points", "t-SNE", view["shown"] and view["planes"]),
+        ("confusion", "Confusion", view["shown"]),
         ("settings", "Settings and replay", True),
     )
     return [{"id": key, "title": title} for key, title, is_there in there if is_there]

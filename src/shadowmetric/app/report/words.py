@@ -34,13 +34,13 @@ def as_view(table: Table) -> dict[str, Any]:
 
 def light(words: str) -> Markup:
     """Return words with the Markdown of captions as HTML, `code` and *stress*; everything else is escaped."""
-    found, last = Markup(), 0
+    markup, last = Markup(), 0
     for mark in MARKS.finditer(words):
         tag = "<code>{}</code>" if mark[1] else "<em>{}</em>"
-        found += words[last : mark.start()]
-        found += Markup(tag).format(mark[1] or mark[2])
+        markup += words[last : mark.start()]
+        markup += Markup(tag).format(mark[1] or mark[2])
         last = mark.end()
-    return found + words[last:]
+    return markup + words[last:]
 
 
 def results(group: Group) -> Table | None:
@@ -68,17 +68,17 @@ def results(group: Group) -> Table | None:
 
 def curve_tables(group: Group) -> list[Table]:
     """Return the means behind the curves, a table for each measure; long trainings at evenly spaced epochs."""
-    found = []
+    tables = []
     for measure, (_, title, scale) in MEASURES.items():
         means = {name: mean_of(by_epoch(group, name, measure, scale)) for name in group.names()}
-        epochs = spaced(sorted({epoch for values in means.values() for epoch in values}))
+        epochs = space_epochs(sorted({epoch for values in means.values() for epoch in values}))
         if epochs:
             rows = tuple((str(epoch), *(number(values.get(epoch)) for values in means.values())) for epoch in epochs)
-            found.append(Table(f"{title}, mean over seeds", "", ("epoch", *means), rows, ("",) * len(rows)))
-    return found
+            tables.append(Table(f"{title}, mean over seeds", "", ("epoch", *means), rows, ("",) * len(rows)))
+    return tables
 
 
-def spaced(epochs: Sequence[int]) -> list[int]:
+def space_epochs(epochs: Sequence[int]) -> list[int]:
     """Return at most so many epochs, the first and the last among them."""
     last = len(epochs) - 1
     if last < MOST_EPOCHS:
@@ -86,14 +86,14 @@ def spaced(epochs: Sequence[int]) -> list[int]:
     return [epochs[round(place * last / (MOST_EPOCHS - 1))] for place in range(MOST_EPOCHS)]
 
 
-def confusion_table(name: str, found: Confused) -> Table:
+def confusion_table(name: str, confusion: Confused) -> Table:
     """Return the counts of one run."""
-    others = ("others",) if found.of > len(found.classes) else ()
+    others = ("others",) if confusion.of > len(confusion.classes) else ()
     rows = tuple(
         (true, *(str(count) if count else "·" for count in row))
-        for true, row in zip(found.classes, found.counts, strict=True)
+        for true, row in zip(confusion.classes, confusion.counts, strict=True)
     )
-    return Table(name, "", ("true \\ voted", *found.classes, *others), rows, ("",) * len(rows))
+    return Table(name, "", ("true \\ voted", *confusion.classes, *others), rows, ("",) * len(rows))
 
 
 def memory_table(bars: Sequence[MemoryBar]) -> Table:
@@ -106,11 +106,11 @@ def differing(group: Group) -> tuple[list[tuple[str, str]], Table | None]:
     """Return the settings that all runs share, and a table of those that differ; paths by their last part."""
     settings = [member.settings for member in group.members]
     names = dict.fromkeys(name for one in settings for name in one if name != LEFT_OUT)
-    values = {name: [shown(one.get(name)) for one in settings] for name in names}
-    shared = [(name, setting(name, found[0])) for name, found in values.items() if len(set(found)) == 1]
-    others = {name: found for name, found in values.items() if len(set(found)) > 1}
+    values = {name: [format_setting(one.get(name)) for one in settings] for name in names}
+    shared = [(name, setting(name, column[0])) for name, column in values.items() if len(set(column)) == 1]
+    others = {name: column for name, column in values.items() if len(set(column)) > 1}
     rows = tuple(
-        (member.run.folder.name, *(setting(name, found[place]) for name, found in others.items()))
+        (member.run.folder.name, *(setting(name, column[place]) for name, column in others.items()))
         for place, member in enumerate(group.members)
     )
     table = Table("Settings that differ", "", ("run", *others), rows, ("",) * len(rows))
@@ -125,13 +125,13 @@ def environment(members: Sequence[Member], origins: Sequence[Mapping[str, Any]] 
         origin = scores.get("origin")
         known = {"version": scores.get("version"), "torch": scores.get("torch")}
         noted_by.append((origin if isinstance(origin, dict) else {}) | known)
-    found: dict[str, dict[str, None]] = {}
+    properties: dict[str, dict[str, None]] = {}
     for noted in (*noted_by, *origins):
         for name, value in ({"shadowmetric": noted.get("version")} | {**noted, "version": None}).items():
             if value is not None:
-                found.setdefault(str(name), {})[shown(value)] = None
+                properties.setdefault(str(name), {})[format_setting(value)] = None
     seconds = sum((member.scores or {}).get("train_seconds") or 0.0 for member in members)
-    facts = [(name.replace("_", " "), " and ".join(values)) for name, values in found.items()]
+    facts = [(name.replace("_", " "), " and ".join(values)) for name, values in properties.items()]
     if not members:
         return facts
     return [*facts, ("runs", f"{len(members)}"), ("time of training", f"{seconds / 60:,.1f} minutes in all")]
@@ -143,46 +143,46 @@ def about_test(group: Group) -> str:
         setting = (member.scores or {}).get("setting")
         if setting:
             how = "each among the others" if setting["protocol"] == "leave-one-out" else "each in a gallery"
-            found = f"Test split: {setting['queries']:,} pictures of {setting['classes']:,} classes, searched {how}"
-            return f"{found}; embeddings of {setting['dim']} numbers, compared by cosine."
+            opening = f"Test split: {setting['queries']:,} images of {setting['classes']:,} classes, searched {how}"
+            return f"{opening}; embeddings of {setting['dim']} numbers, compared by cosine."
     return ""
 
 
 def about_gallery(count: int) -> str:
     """Say how queries were chosen."""
     return (
-        "A test picture and its nearest neighbours by cosine, itself left out. ✓ and a solid frame: its own class; "
+        "A test image and its nearest neighbors by cosine, itself left out. ✓ and a solid frame: its own class; "
         "✗ and a dashed frame: another. Below each its similarity. Queries are sorted by MAP@R, ties by the place of "
-        f"the first right neighbour, then by lot: {count} drawn at random, which are the same for every "
+        f"the first right neighbor, then by lot: {count} drawn at random, which are the same for every "
         f"loss, the {count} worst, and the {count} best."
     )
 
 
 def about_points(points: Points, classes: int) -> str:
     """Say what the planes show, and what they do not."""
-    colours = "" if classes <= 10 else " Colours repeat after ten classes; hover over a point for its class."
+    colors = "" if classes <= 10 else " Colors repeat after ten classes; hover over a point for its class."
     return (
-        f"{len(points.numbers):,} of {points.of:,} test pictures, the same in every plane; "
-        f"perplexity {points.perplexity:g}, seed {points.seed}, cosine distance, openTSNE. A cross is a picture whose "
-        f"nearest neighbour has another class.{colours} t-SNE keeps neighbourhoods: the size of a group, the room "
+        f"{len(points.numbers):,} of {points.of:,} test images, the same in every plane; "
+        f"perplexity {points.perplexity:g}, seed {points.seed}, cosine distance, openTSNE. A cross is an image whose "
+        f"nearest neighbor has another class.{colors} t-SNE keeps neighborhoods: the size of a group, the room "
         "between groups and directions mean nothing."
     )
 
 
-def about_confusion(found: Confused) -> str:
+def about_confusion(confusion: Confused) -> str:
     """Say who votes, and which classes are shown."""
     most = (
         ""
-        if found.of <= len(found.classes)
-        else (f" Of {found.of} classes, each run shows the {len(found.classes)} in which it makes most errors.")
+        if confusion.of <= len(confusion.classes)
+        else (f" Of {confusion.of} classes, each run shows the {len(confusion.classes)} in which it makes most errors.")
     )
     return (
-        f"The {found.neighbours} nearest {found.voters} vote, as in the accuracy of the table. A row is a true class; "
-        f"numbers count pictures, colours are shares of the row: blue for right, orange for wrong.{most}"
+        f"The {confusion.neighbors} nearest {confusion.voters} vote, as in the accuracy of the table. A row is a true class; "
+        f"numbers count images, colors are shares of the row: blue for right, orange for wrong.{most}"
     )
 
 
-def shown(value: Any) -> str:
+def format_setting(value: Any) -> str:
     """Return a setting in words."""
     return "–" if value is None else "yes" if value is True else "no" if value is False else f"{value}"
 

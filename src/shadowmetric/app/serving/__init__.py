@@ -4,7 +4,7 @@
 from shadowmetric.app import serving
 
 serving.export("runs/birds")  # ONNX files, and what they lost
-serving.export("runs/birds", bundle="device", pictures="photos")  # all that a small device needs
+serving.export("runs/birds", bundle="device", gallery="photos")  # all that a small device needs
 serving.index("runs/birds", "photos", "photos.shadowmx")
 serving.search("photos.shadowmx", ["photo.jpg"])[0].hits
 serving.verify("runs/birds", "photo.jpg", "other.jpg").same
@@ -41,54 +41,54 @@ def export(
     out: Place | None = None,
     *,
     bundle: Place | None = None,
-    pictures: Place | None = None,
+    gallery: Place | None = None,
     data_root: Place | None = None,
     tell: Report | None = None,
     **settings: Any,
 ) -> Exported:
     """Write ONNX files of a run; settings are those of `exporting.export`: int8, limit, accept, images.
 
-    bundle: a folder for all that a small device needs, with an index of `pictures`, a folder or a table; what was
+    bundle: a folder for all that a small device needs, with an index of `gallery`, a folder or a table; what was
     written there is then `bundle` of what is returned.
     """
     from shadowmetric.app.serving.exporting.bundle import check_place, write_bundle
     from shadowmetric.app.serving.exporting.export import export as write
-    from shadowmetric.app.serving.indexing.listing import list_pictures
+    from shadowmetric.app.serving.indexing.listing import list_images
     from shadowmetric.app.training.runs.run import Run
 
-    if (bundle is None) != (pictures is None):
-        raise Mistake("bundle and pictures belong together; give both, or neither.")
-    if bundle is not None and pictures is not None:  # what can be refused is refused before the work
+    if (bundle is None) != (gallery is None):
+        raise Mistake("bundle and gallery belong together; give both, or neither.")
+    if bundle is not None and gallery is not None:  # what can be refused is refused before the work
         check_place(Path(bundle))
-        list_pictures(Path(pictures))
+        list_images(Path(gallery))
     root = path_of(data_root)
     exported = write(Run(Path(run)), path_of(out), data_root=root, tell=tell, **settings)
-    if bundle is None or pictures is None:
+    if bundle is None or gallery is None:
         return exported
-    bundled = write_bundle(Run(Path(run)), exported, Path(bundle), Path(pictures), data_root=root, tell=tell)
+    bundled = write_bundle(Run(Path(run)), exported, Path(bundle), Path(gallery), data_root=root, tell=tell)
     return replace(exported, bundle=bundled)
 
 
 def index(
     run: Place,
-    pictures: Place,
+    images: Place,
     out: Place | None = None,
     *,
     approximate: str | None = None,
     batch: int = BATCH,
     tell: Report | None = None,
 ) -> Indexed | Filled:
-    """Embed the pictures of a folder or a table into a file, or into a vector store if `out` is an address of one.
+    """Embed the images of a folder or a table into a file, or into a vector store if `out` is an address of one.
 
     out: by default what `default_index` says, which is refused if it is the index of another folder.
     """
     from shadowmetric.app.serving.galleries.gallery import is_store
-    from shadowmetric.app.serving.indexing.listing import list_pictures
+    from shadowmetric.app.serving.indexing.listing import list_images
     from shadowmetric.app.serving.model import open_model
 
     if tell is not None:
-        tell("listing pictures", 0.0)
-    listing, model = list_pictures(Path(pictures)), open_model(Path(run))
+        tell("listing images", 0.0)
+    listing, model = list_images(Path(images)), open_model(Path(run))
     if out is not None and is_store(str(out)):
         from shadowmetric.app.serving.stores.filling import fill_store
 
@@ -98,20 +98,20 @@ def index(
     from shadowmetric.app.serving.indexing.build import build_index, check_same_folder
 
     if out is None:
-        out = default_index(pictures)
+        out = default_index(images)
         check_same_folder(out, listing)
     return build_index(model, listing, Path(out), approximate=approximate, batch=batch, tell=tell)
 
 
-def default_index(pictures: Place) -> Path:
+def default_index(images: Place) -> Path:
     """Return the index of a folder or a table, in the folder that one is in."""
-    place = Path(pictures).resolve()
+    place = Path(images).resolve()
     return Path((place.name if place.is_dir() else place.stem) + ENDING)
 
 
 def search(
     index: Place,
-    pictures: Sequence[Place],
+    images: Sequence[Place],
     k: int = 10,
     *,
     label: str | None = None,
@@ -120,25 +120,25 @@ def search(
     broken: list[str] | None = None,
     tell: Report | None = None,
 ) -> list[Answer]:
-    """Return the k most similar indexed pictures of each; label: of one class; model: if it is not where it was.
+    """Return the k most similar indexed images of each; label: of one class; model: if it is not where it was.
 
-    shown_from: the indexed folder, if it is not where it was. broken: gets a sentence for each picture that cannot be
+    shown_from: the indexed folder, if it is not where it was. broken: gets a sentence for each image that cannot be
     read, which is refused otherwise.
     """
-    from shadowmetric.app.serving.galleries.elsewhere import open_with_pictures
+    from shadowmetric.app.serving.galleries.elsewhere import open_with_images
     from shadowmetric.app.serving.galleries.gallery import file_of
     from shadowmetric.app.serving.model import model_of
     from shadowmetric.app.serving.searching.search import search as find
 
     tell = tell or silent
     tell("opening the index", 0.0)
-    gallery = open_with_pictures(str(index), path_of(shown_from))
+    gallery = open_with_images(str(index), path_of(shown_from))
     try:
         embedder = model_of(gallery.about, file_of(str(index)), path_of(model))
         answers = []
-        for answer in find(gallery, embedder, [Path(one) for one in pictures], k, label=label, broken=broken):
+        for answer in find(gallery, embedder, [Path(one) for one in images], k, label=label, broken=broken):
             answers.append(answer)
-            tell("searching", len(answers) / len(pictures))
+            tell("searching", len(answers) / len(images))
         return answers
     finally:
         gallery.close()
@@ -154,7 +154,7 @@ def verify(
     notes: list[str] | None = None,
     tell: Report | None = None,
 ) -> Verified:
-    """Return whether two pictures show the same, at the threshold that takes at most so many pairs of two for one.
+    """Return whether two images show the same, at the threshold that takes at most so many pairs of two for one.
 
     notes: gets a sentence if the threshold that was measured could not be kept.
     """
@@ -178,7 +178,7 @@ def serve(
     index: Place,
     *,
     model: Place | None = None,
-    pictures: Place | None = None,
+    images: Place | None = None,
     begun: Callable[[str, int], None] | None = None,
     **settings: Any,
 ) -> None:
@@ -186,7 +186,7 @@ def serve(
     from shadowmetric.app.serving.server.index import serve_index
     from shadowmetric.app.serving.server.settings import ServeSettings
 
-    serve_index(str(index), ServeSettings(**settings), path_of(model), path_of(pictures), begun=begun)
+    serve_index(str(index), ServeSettings(**settings), path_of(model), path_of(images), begun=begun)
 
 
 def path_of(place: Place | None) -> Path | None:

@@ -1,6 +1,6 @@
-"""What embeds pictures: a run with its best weights, or a model that was exported from one.
+"""What embeds images: a run with its best weights, or a model that was exported from one.
 
-Both take the same squares of pixels (`runtime/pictures.py`) and give rows of length 1, so that an index does not care
+Both take the same squares of pixels (`runtime/images.py`) and give rows of length 1, so that an index does not care
 which of the two made it; but rows of two models must not be compared, so each has a fingerprint, the SHA-256 of its
 weights, and an index remembers it.
 """
@@ -20,7 +20,7 @@ from shadowmetric.app.serving.places import check_run
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.errors import Mistake
 from shadowmetric.runtime.entries import About
-from shadowmetric.runtime.pictures import Shape
+from shadowmetric.runtime.images import Shape
 
 if TYPE_CHECKING:
     from shadowmetric.runtime.model import OnnxModel
@@ -32,7 +32,7 @@ TOLD = ("data", "loss", "margin", "miner", "backbone", "size", "dim", "epochs", 
 
 @runtime_checkable
 class Model(Protocol):
-    """What embeds pictures. `embed` may be called from several threads."""
+    """What embeds images. `embed` may be called from several threads."""
 
     @property
     def about(self) -> About:
@@ -45,7 +45,7 @@ class Model(Protocol):
 
 
 class RunModel:
-    """The embedder of a run, with the weights of its best epoch; it is loaded when the first picture comes."""
+    """The embedder of a run, with the weights of its best epoch; it is loaded when the first image comes."""
 
     def __init__(self, folder: Path):
         self.run = Run(folder)
@@ -55,12 +55,12 @@ class RunModel:
     @functools.cached_property
     def embedder(self) -> Any:
         """The embedder, in torch."""
-        from shadowmetric.app.training.runs.trained import trained_embedder
+        from shadowmetric.app.training.runs.trained import load_embedder
 
-        found = trained_embedder(self.run)
+        embedder = load_embedder(self.run)
         if fingerprint(self.run.best_file) != self.about.fingerprint:
             raise Mistake(f"{self.run.folder} was trained on meanwhile, and has other weights; start again.")
-        return found
+        return embedder
 
     def embed(self, squares: np.ndarray) -> np.ndarray:
         """Return the embeddings, (batch, dim) float32 of length 1."""
@@ -78,24 +78,24 @@ def about_run(run: Run) -> About:
     settings = run.settings()
     if settings.size is None or settings.resize is None or settings.channels is None:
         raise Mistake(
-            f"{run.settings_file} does not say the size of its pictures; train on with `{run.resume_command()}`."
+            f"{run.settings_file} does not say the size of its images; train on with `{run.resume_command()}`."
         )
     try:
         shape = Shape(settings.size, settings.resize, settings.channels)
-    except (TypeError, ValueError) as wrong:
-        raise Mistake(f"{run.settings_file} makes no sense ({wrong}).") from None
+    except (TypeError, ValueError) as error:
+        raise Mistake(f"{run.settings_file} makes no sense ({error}).") from None
     return About(settings.dim, fingerprint(run.best_file), shape, (str(run.folder.resolve()),), "", story(run))
 
 
 def story(run: Run) -> dict[str, str]:
     """Return how a run was trained and what it reached, in words."""
     settings = run.settings()
-    told = {name: str(getattr(settings, name)) for name in TOLD}
+    facts = {name: str(getattr(settings, name)) for name in TOLD}
     scores: dict[str, Any] = run.scores() or {}
-    told["run"] = run.folder.resolve().name
+    facts["run"] = run.folder.resolve().name
     if isinstance(reached := scores.get("recall_at_1"), float):
-        told["Recall@1 on its test images"] = f"{100 * reached:.1f} %"
-    return told
+        facts["Recall@1 on its test images"] = f"{100 * reached:.1f} %"
+    return facts
 
 
 def portable_name(data: str) -> str:
@@ -114,8 +114,8 @@ def fingerprint(file: Path) -> str:
     try:
         with file.open("rb") as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()
-    except OSError as wrong:
-        raise Mistake(f"{file} cannot be read ({wrong.strerror}); train the run first.") from None
+    except OSError as error:
+        raise Mistake(f"{file} cannot be read ({error.strerror}); train the run first.") from None
 
 
 def open_model(place: Path, threads: int | None = None) -> Model:
@@ -156,13 +156,13 @@ def onnx_model(file: Path, place: Path, threads: int | None = None) -> "OnnxMode
 def model_of(about: About, index: Path | None = None, instead: Path | None = None, threads: int | None = None) -> Model:
     """Return the model that made an index: from `instead` if it is given, else from where the index says it was."""
     places = [instead] if instead is not None else [(index or Path()).parent / place for place in about.model]
-    wrong = Mistake("the index does not say where the model is that made it; name its run by --model.")
+    error = Mistake("the index does not say where the model is that made it; name its run by --model.")
     for place in places:
         try:
             return with_weights(place, about, threads)
         except Mistake as refusal:  # another place may have it
-            wrong = refusal
-    raise wrong
+            error = refusal
+    raise error
 
 
 def with_weights(place: Path, about: About, threads: int | None) -> Model:
@@ -172,7 +172,7 @@ def with_weights(place: Path, about: About, threads: int | None) -> Model:
     model = open_model(place, threads)
     if not same_rows(model.about, about):
         raise Mistake(
-            f"{place} has other weights than those that made the index; index the pictures again with it, "
+            f"{place} has other weights than those that made the index; index the images again with it, "
             "or name the model that made it by --model."
         )
     return model

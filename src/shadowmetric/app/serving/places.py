@@ -14,8 +14,8 @@ def check_writable(folder: Path, remedy: str) -> None:
         there = there.parent
     try:
         tempfile.TemporaryFile(dir=there).close()
-    except OSError as wrong:
-        raise Mistake(f"the folder {folder} cannot be written to ({wrong.strerror}); {remedy}.") from None
+    except OSError as error:
+        raise Mistake(f"the folder {folder} cannot be written to ({error.strerror}); {remedy}.") from None
 
 
 def check_run(place: Path, why: str = "") -> None:

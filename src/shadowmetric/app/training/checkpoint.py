@@ -1,6 +1,6 @@
 """All that decides what a run does next, in one file that is whole or not there.
 
-Weights of the embedder and of the loss, the optimiser, where in which epoch the run stands, the sums of the epoch so
+Weights of the embedder and of the loss, the optimizer, where in which epoch the run stands, the sums of the epoch so
 far, the journal, and the states of the three random generators. The learning rate is a function of the step, and a
 batch one of (seed, epoch, place), so neither needs any more. On a CPU a resumed run therefore ends with the very bits
 of one that was never stopped.
@@ -43,13 +43,13 @@ class State:
 
 def save(run: Run, state: State, parts: dict[str, Any]) -> None:
     """Write the state and the state dicts of the parts."""
-    found = {
+    checkpoint = {
         "version": VERSION,
         "state": asdict(state),
         "random": random_states(),
         "parts": {name: part.state_dict() for name, part in parts.items()},
     }
-    run.write(run.state_file, lambda place: save_state(place, found))
+    run.write(run.state_file, lambda place: save_state(place, checkpoint))
 
 
 def check_saved(run: Run) -> None:
@@ -67,13 +67,13 @@ def load(run: Run, parts: dict[str, Any]) -> State | None:
     if not path.exists():
         return None
     try:
-        found = load_state(path)
-        if not isinstance(found, dict) or found.get("version") != VERSION:
+        checkpoint = load_state(path)
+        if not isinstance(checkpoint, dict) or checkpoint.get("version") != VERSION:
             raise ValueError("it is no state of this version")
         for name, part in parts.items():
-            part.load_state_dict(found["parts"][name])
-        set_random_states(found["random"])
-        state = State(**found["state"])
+            part.load_state_dict(checkpoint["parts"][name])
+        set_random_states(checkpoint["random"])
+        state = State(**checkpoint["state"])
     except (AttributeError, IndexError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
         raise Mistake(f"{path} cannot be read ({first_line(error)}); {run.digests.remedy}.") from None
     if state.best_epoch and not run.best_file.exists():  # it is read at the end, which may be hours away
@@ -89,7 +89,7 @@ def changed_ranks(state: State, now: int) -> tuple[str, ...]:
     return (
         f"This run was trained by {before} process(es) and goes on with {now}: batches, their order, random changes "
         "of images and what is mined stay the same. Sums are rounded in another order, dropout draws other numbers, "
-        "and batch normalisation that is not frozen sees other parts of a batch, so the weights are not equal bit "
+        "and batch normalization that is not frozen sees other parts of a batch, so the weights are not equal bit "
         "for bit.",
     )
 
@@ -104,22 +104,22 @@ def seed_everything(seed: int) -> None:
 def random_states() -> dict[str, Any]:
     """Return the states of the generators of torch, numpy and python as tensors and plain values."""
     kind, keys, place, has_gauss, gauss = np.random.get_state(legacy=True)
-    found: dict[str, Any] = {
+    states: dict[str, Any] = {
         "torch": torch.get_rng_state(),
         "numpy": [str(kind), torch.from_numpy(np.asarray(keys).astype(np.int64)), int(place), int(has_gauss), gauss],
         "python": random.getstate(),
     }
     if torch.cuda.is_available():
-        found["cuda"] = torch.cuda.get_rng_state_all()
-    return found
+        states["cuda"] = torch.cuda.get_rng_state_all()
+    return states
 
 
-def set_random_states(found: dict[str, Any]) -> None:
+def set_random_states(states: dict[str, Any]) -> None:
     """Bring the generators where they were."""
-    kind, keys, place, has_gauss, gauss = found["numpy"]
-    torch.set_rng_state(found["torch"])
+    kind, keys, place, has_gauss, gauss = states["numpy"]
+    torch.set_rng_state(states["torch"])
     np.random.set_state((kind, keys.numpy().astype(np.uint32), place, has_gauss, gauss))
-    version, state, gauss_next = found["python"]
+    version, state, gauss_next = states["python"]
     random.setstate((version, tuple(state), gauss_next))
-    if torch.cuda.is_available() and len(found.get("cuda", [])) == torch.cuda.device_count():
-        torch.cuda.set_rng_state_all(found["cuda"])
+    if torch.cuda.is_available() and len(states.get("cuda", [])) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all(states["cuda"])

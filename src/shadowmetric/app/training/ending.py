@@ -16,7 +16,7 @@ from shadowmetric.batches.meter import peak_bytes
 from shadowmetric.errors import Interrupted
 from shadowmetric.evaluation import Scores
 from shadowmetric.evaluation.plateau import TOLERANCE, convergence_epoch
-from shadowmetric.ops.ranks import sent_from_first
+from shadowmetric.ops.ranks import broadcast_tensors
 from shadowmetric.progress import Report
 
 KEPT_VALUES = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "accuracy")
@@ -30,20 +30,20 @@ def finish(training: Training, stop: Stop) -> dict[str, Any]:
             raise Interrupted(training.run.resume_command())  # the state of the last epoch is saved
         training.show.stage(f"test split: {stage}", share)
 
-    return scored(training, report)
+    return score_best(training, report)
 
 
-def scored(training: Training, report: Report) -> dict[str, Any]:
+def score_best(training: Training, report: Report) -> dict[str, Any]:
     """Return the scores of the best weights, after writing them."""
     run, parts, state = training.run, training.parts, training.state
     if training.accelerator.is_main_process:
         training.lock.check()
         run.check(run.best_file)
         training.bare_embedder.load_state_dict(load_tensors(run.best_file))
-    sent_from_first(training.bare_embedder.state_dict().values())
+    broadcast_tensors(training.bare_embedder.state_dict().values())
     scores, figures = score_test(training.bare_embedder, parts.dataset, parts.shape, report, training.how)
     recalls = [line["recall_at_1"] for line in state.lines]
-    found = figures | {
+    record = figures | {
         "convergence_epoch": None if None in recalls else convergence_epoch(recalls),
         "convergence_rule": f"first epoch after which the best Recall@1 rises by less than {100 * TOLERANCE:g} points",
         "epochs": state.epoch,
@@ -58,15 +58,15 @@ def scored(training: Training, report: Report) -> dict[str, Any]:
     if training.settings.memory_budget is not None:
         device, budget = training.accelerator.device, parse_bytes(training.settings.memory_budget)
         figures = {"budget": budget, "predicted": state.predicted or None, "peak": peak_bytes(device)}
-        found["memory_bytes"] = figures
+        record["memory_bytes"] = figures
     if training.accelerator.is_main_process:
         training.lock.check()
         write_queries(run, scores)
-        run.write_scores(found)
+        run.write_scores(record)
     training.accelerator.wait_for_everyone()
     if training.settings.track:
         training.accelerator.end_training()
-    return run.scores() or found
+    return run.scores() or record
 
 
 def write_queries(run: Run, scores: Scores) -> None:

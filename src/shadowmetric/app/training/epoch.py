@@ -12,7 +12,7 @@ from shadowmetric.app.training.watch import COLLAPSED_RANK, Watch
 from shadowmetric.batches.meter import peak_bytes
 from shadowmetric.errors import Interrupted
 from shadowmetric.evaluation.plateau import has_plateaued
-from shadowmetric.ops.ranks import sent_from_first
+from shadowmetric.ops.ranks import broadcast_tensors
 from shadowmetric.runtime.files import without_nan
 
 
@@ -22,13 +22,13 @@ def finish_epoch(training: Training, stop: Stop) -> None:
 
     def report(stage: str, share: float) -> None:
         if stop.asked and training.accelerator.num_processes == 1:  # ranks wait for one another, and stop afterwards
-            training.write_state()  # as before the judgement, which a resume repeats
+            training.write_state()  # as before the judgment, which a resume repeats
             raise Interrupted(training.run.resume_command())
         training.show.stage(f"epoch {state.epoch + 1}: {stage}", share)
 
     began = time.monotonic()
-    sent_from_first(training.bare_embedder.buffers())  # running statistics are each process's own until now
-    judged = without_nan(judgement(training, report))
+    broadcast_tensors(training.bare_embedder.buffers())  # running statistics are each process's own until now
+    judged = without_nan(judge_epoch(training, report))
     is_best = judged["recall_at_1"] is None or judged["recall_at_1"] > state.best
     watch = Watch(state.in_a_row)
     if judged["effective_rank"] is not None:
@@ -61,13 +61,13 @@ def memory_outcome(training: Training) -> tuple[str, ...]:
     return () if training.plan is None or measured is None else (training.plan.outcome(measured),)
 
 
-def judgement(training: Training, report: Any) -> dict[str, Any]:
+def judge_epoch(training: Training, report: Any) -> dict[str, Any]:
     """Return the figures of what epochs are judged by; None for each if nothing is."""
     parts, embedder = training.parts, training.bare_embedder
     if training.settings.select_on == "test":
-        found = score_test(embedder, parts.dataset, parts.shape, report, training.how)[1]
-        figures = {name: found[name] for name in ("recall_at_1", "map_at_r", "silhouette")}
-        return figures | {"effective_rank": found["collapse"]["effective_rank"]}
+        test_figures = score_test(embedder, parts.dataset, parts.shape, report, training.how)[1]
+        figures = {name: test_figures[name] for name in ("recall_at_1", "map_at_r", "silhouette")}
+        return figures | {"effective_rank": test_figures["collapse"]["effective_rank"]}
     if parts.validation is None:
         return dict.fromkeys(("recall_at_1", "map_at_r", "silhouette", "effective_rank"))
     scores = score_epoch(embedder, parts.validation, parts.shape, report, training.how)
@@ -80,7 +80,7 @@ def judgement(training: Training, report: Any) -> dict[str, Any]:
     }
 
 
-def plateaued(training: Training) -> bool:
+def stopped_improving(training: Training) -> bool:
     """Return whether the run has stopped improving for as long as its patience."""
     recalls = [line["recall_at_1"] for line in training.state.lines]
     patience = training.recipe.patience

@@ -1,4 +1,4 @@
-"""Training, top to bottom: batches, steps, an epoch's judgement, checkpoints, and at the end the test split.
+"""Training, top to bottom: batches, steps, an epoch's judgment, checkpoints, and at the end the test split.
 
     while epochs remain and Recall@1 has not reached its plateau:
         for each batch of the epoch that is not done:   embed, loss, backward, step
@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 
 from shadowmetric.app.data.augmentation import Augmentation
-from shadowmetric.app.data.loading import Batch, training_batches, wanted_workers
+from shadowmetric.app.data.loading import Batch, choose_workers, training_batches
 from shadowmetric.app.training.checkpoint import check_saved
 from shadowmetric.app.training.ending import finish
-from shadowmetric.app.training.epoch import finish_epoch, plateaued
+from shadowmetric.app.training.epoch import finish_epoch, stopped_improving
 from shadowmetric.app.training.interrupt import Stop
-from shadowmetric.app.training.mining_epochs import mine_as_at, said_at
+from shadowmetric.app.training.mining_epochs import announce_miner, mine_as_at
 from shadowmetric.app.training.optimizer import set_rates, share_of_peak
 from shadowmetric.app.training.runs.lock import RunLock
 from shadowmetric.app.training.runs.run import Run
@@ -33,9 +33,9 @@ from shadowmetric.app.training.setup import Training, set_up
 from shadowmetric.app.training.show import Moment, Show, Silent
 from shadowmetric.app.training.tally import Tally
 from shadowmetric.app.training.watch import COLLAPSED_COSINE, LOOK_EVERY, Watch, look, some_of
-from shadowmetric.batches.cached import Step, cached_step
+from shadowmetric.batches.cached import Step, run_cached_step
 from shadowmetric.errors import Interrupted, NotFinite, Stopped
-from shadowmetric.ops.ranks import ranks_here, share, summed
+from shadowmetric.ops.ranks import ranks_here, share, sum_over_ranks
 from shadowmetric.runtime.files import write_json
 
 
@@ -58,13 +58,13 @@ def train(
         if scores is not None:
             return scores
         check_saved(run)
-        settings = settings if here is None else moved(settings, here)
+        settings = settings if here is None else relocate_settings(settings, here)
     check_settings(settings)
     lock = RunLock(run)
     try:
         with stop or Stop() as stop:
             training = set_up(settings, run, show, stop, resume=resume, lock=lock)
-            while training.state.epoch < training.recipe.epochs and not plateaued(training):
+            while training.state.epoch < training.recipe.epochs and not stopped_improving(training):
                 train_epoch(training, stop)
                 finish_epoch(training, stop)
             return finish(training, stop)
@@ -73,10 +73,10 @@ def train(
         show.close()
 
 
-def moved(settings: TrainSettings, here: TrainSettings) -> TrainSettings:
+def relocate_settings(settings: TrainSettings, here: TrainSettings) -> TrainSettings:
     """Return a run's settings with the data of this machine, and its file of weights if the run's own is not there."""
     here = with_recipe(here)
-    theirs, ours = (Path(found.weights or "") for found in (settings, here))
+    theirs, ours = (Path(choice.weights or "") for choice in (settings, here))
     lost = theirs.name == ours.name and not theirs.is_file() and ours.is_file()
     return replace(settings, data_root=here.data_root, weights=here.weights if lost else settings.weights)
 
@@ -89,7 +89,7 @@ def train_epoch(training: Training, stop: Stop) -> None:
     sampler.load_state_dict({"epoch": state.epoch, "position": state.position})
     watch, tally = Watch(state.in_a_row), Tally(state.sums)
     mine_as_at(training.loss, settings, state.epoch)
-    training.show.notes(said_at(settings, state.epoch) if state.position == 0 else ())
+    training.show.notes(announce_miner(settings, state.epoch) if state.position == 0 else ())
     training.embedder.train()
     last = saved = time.monotonic()
     for batch in batches(training):
@@ -114,7 +114,7 @@ def batches(training: Training):
     parts, settings = training.parts, training.settings
     workers = settings.workers
     if workers is None:
-        workers = wanted_workers(parts.train, torch.get_num_threads())
+        workers = choose_workers(parts.train, torch.get_num_threads())
     augmentation = Augmentation(training.recipe.augment, parts.dataset.mirrors)
     return training_batches(parts.train, parts.shape, augmentation, training.sampler, workers)
 
@@ -151,7 +151,7 @@ def backward(training: Training, batch: Batch, labels: Tensor) -> Step:
     largest = len(share(len(batch.whole), 0, accelerator.num_processes, micro_batch or 1))  # of any process
     if micro_batch is not None and micro_batch < largest:
         images = OnDevice(batch.images, accelerator.device)
-        return cached_step(training.embedder, images, labels, loss, micro_batch, scaler=accelerator.scaler)
+        return run_cached_step(training.embedder, images, labels, loss, micro_batch, scaler=accelerator.scaler)
     embeddings = training.embedder(batch.images.to(accelerator.device))
     embeddings.retain_grad()
     value = loss(embeddings, labels)
@@ -179,7 +179,9 @@ def facts(value: Tensor, embeddings: Tensor, scaler: Any) -> list[float]:
     gradient = torch.linalg.vector_norm(embeddings.grad.float(), dim=1) / ranks_here().ranks
     if scaler is not None:  # fp16 takes the gradient of a scaled loss
         gradient = gradient / scaler.get_scale()
-    sums = summed(torch.stack([(gradient > 0).float().sum(), gradient.sum(), gradient.new_tensor(len(gradient))]))
+    sums = sum_over_ranks(
+        torch.stack([(gradient > 0).float().sum(), gradient.sum(), gradient.new_tensor(len(gradient))])
+    )
     return torch.stack([value.float(), *(sums[:2] / sums[2])]).tolist()
 
 
@@ -194,10 +196,10 @@ def loss_of(training: Training, embeddings: Tensor, labels: Tensor, batch: Batch
     state, train = training.state, training.parts.train
     where = training.run.folder / "not-finite.json"
     names = [train.images.name(number) for number in batch.whole]
-    found = {"epoch": state.epoch + 1, "batch": state.position, "numbers": batch.whole, "images": names}
+    details = {"epoch": state.epoch + 1, "batch": state.position, "numbers": batch.whole, "images": names}
     if training.accelerator.is_main_process:
         training.lock.check()
-        write_json(where, found | {"labels": train.labels[batch.whole].tolist()})
+        write_json(where, details | {"labels": train.labels[batch.whole].tolist()})
     raise Stopped(
         f"the loss of batch {state.position} of epoch {state.epoch + 1} is not finite; its images are listed in "
         f"{where}: lower --rate, or use --precision no."

@@ -15,7 +15,7 @@ from shadowmetric.app.training.mining_epochs import mine_as_at
 from shadowmetric.app.training.preparation import Parts
 from shadowmetric.app.training.runs.recipes import Recipe
 from shadowmetric.app.training.runs.settings import TrainSettings
-from shadowmetric.app.training.scoring import needed
+from shadowmetric.app.training.scoring import parts_to_score
 from shadowmetric.batches.budget import (
     LEAST_SCRATCH,
     Needs,
@@ -34,7 +34,7 @@ from shadowmetric.ops.memory import Sizes
 
 MEGABYTE = 2**20
 PROBE_IMAGES = 64
-STATES = {"adam": 2, "adamw": 2, "sgd": 1}  # numbers that an optimiser keeps for each weight
+STATES = {"adam": 2, "adamw": 2, "sgd": 1}  # numbers that an optimizer keeps for each weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Setting:
     ranks: int
 
 
-def planned(setting: Setting) -> Plan:
+def plan_memory(setting: Setting) -> Plan:
     """Return the plan that keeps a run within its budget; refuse one that can't be kept."""
     settings = setting.parts.settings
     budget = parse_bytes(settings.memory_budget or "")
@@ -75,12 +75,12 @@ def planned(setting: Setting) -> Plan:
 def needs_of(setting: Setting, held: int, batch: int) -> Needs:
     """Return what a run needs besides the step of its embedder."""
     settings, recipe = setting.parts.settings, setting.recipe
-    learnt = [*setting.embedder.parameters(), *setting.loss.parameters()]
-    weights = sum(parameter.numel() * parameter.element_size() for parameter in learnt if parameter.requires_grad)
+    learned = [*setting.embedder.parameters(), *setting.loss.parameters()]
+    weights = sum(parameter.numel() * parameter.element_size() for parameter in learned if parameter.requires_grad)
     on_cpu = setting.device.type == "cpu"
     image = (settings.channels or 3) * (settings.size or 0) ** 2
     rows = 4 * settings.dim
-    scored = sum(len(split) for split in needed(setting.parts.dataset).values())
+    scored = sum(len(split) for split in parts_to_score(setting.parts.dataset).values())
     return Needs(
         held=held,
         optimizer=STATES[recipe.optimizer] * weights + weights * (setting.ranks > 1),  # ranks send copies of gradients
@@ -136,7 +136,7 @@ def check_micro_batch(micro_batch: int | None, embedder: Embedder) -> None:
     least = least_micro_batch(embedder.train())
     if micro_batch is not None and micro_batch < least:
         raise Mistake(
-            f"--micro-batch is {micro_batch}, and batch normalisation takes its statistics from at least {least} "
+            f"--micro-batch is {micro_batch}, and batch normalization takes its statistics from at least {least} "
             "images; raise it, or give --freeze-batch-norm."
         )
 

@@ -26,7 +26,7 @@ def mine_as_at(loss: nn.Module, settings: TrainSettings, epoch: int) -> None:
             module.miner = module.make_miner(miner) if isinstance(miner, str) else miner  # pyright: ignore
 
 
-def said_at(settings: TrainSettings, epoch: int) -> tuple[str, ...]:
+def announce_miner(settings: TrainSettings, epoch: int) -> tuple[str, ...]:
     """Return what is to be said at the beginning of an epoch: that the miner changes."""
     if epoch == 0 or miner_at(settings, epoch) == miner_at(settings, epoch - 1):
         return ()

@@ -1,4 +1,4 @@
-"""The optimiser, with one rate for the backbone, one for the head and one for the centres of a loss that has them.
+"""The optimizer, with one rate for the backbone, one for the head and one for the centers of a loss that has them.
 
     rate(step) = peak * (step + 1) / warm-up steps                                   while warming up
                = peak * (1 + cos(pi * share of the remaining steps that is done)) / 2      afterwards
@@ -24,7 +24,7 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 
 
 def build_optimizer(embedder: Embedder, loss: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """Return the optimiser of everything that is learnt."""
+    """Return the optimizer of everything that is learned."""
     rates = {"backbone": recipe.rate, "head": recipe.head_rate}
     groups: list[dict[str, Any]] = [
         {"params": [parameter for _, parameter in pairs], "lr": rates[part]}

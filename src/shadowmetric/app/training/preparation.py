@@ -1,9 +1,9 @@
-"""From settings to all that a run needs: pictures in three parts, embedder, loss.
+"""From settings to all that a run needs: images in three parts, embedder, loss.
 
-The best epoch, the plateau and early stopping look at a validation part that is carved from the *training* pictures;
+The best epoch, the plateau and early stopping look at a validation part that is carved from the *training* images;
 the test split is scored once, at the end (Musgrave et al., A Metric Learning Reality Check, on why). Whole classes
 are held out where the test classes are new as well and there are at least 20 training classes; else a share of each
-class; pictures of one group stay together.
+class; images of one group stay together.
 """
 
 from dataclasses import dataclass, replace
@@ -11,14 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from shadowmetric.app.data.cache import prepared
+from shadowmetric.app.data.cache import prepare_images
 from shadowmetric.app.data.catalogue import open_dataset
 from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Split
 from shadowmetric.app.data.preprocessing import Preprocessing, preprocessing_for
 from shadowmetric.app.data.splits import part_classes, part_images
-from shadowmetric.app.data.thinning import thinned
+from shadowmetric.app.data.thinning import limit_per_class
 from shadowmetric.app.training.runs.run import Run
-from shadowmetric.app.training.runs.settings import TrainSettings, resolved
+from shadowmetric.app.training.runs.settings import TrainSettings, resolve_settings
 from shadowmetric.errors import Mistake
 from shadowmetric.progress import Report
 
@@ -27,9 +27,9 @@ LEAST_CLASSES = 20  # of a training split, to hold whole ones out
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The pictures of a run, resized, and how they were parted."""
+    """The images of a run, resized, and how they were parted."""
 
-    dataset: Dataset  # as it was read, but for pictures that were left out
+    dataset: Dataset  # as it was read, but for images that were left out
     train: Split  # without the validation part; labels are 0 to classes - 1
     validation: Split | None
     shape: Preprocessing
@@ -47,11 +47,11 @@ def prepare(settings: TrainSettings, report: Report | None = None) -> Parts:
     dataset = open_dataset(
         settings.data, settings.data_root, allow_partial=settings.allow_partial, split=settings.split
     )
-    dataset = thinned(dataset, settings.most_per_class)
+    dataset = limit_per_class(dataset, settings.most_per_class)
     shape = preprocessing_for(dataset.train.images, settings.size, settings.resize, settings.channels)
-    settings = resolved(settings, size=shape.size, resize=shape.resize, channels=shape.channels)
+    settings = resolve_settings(settings, size=shape.size, resize=shape.resize, channels=shape.channels)
     dataset = with_resized(dataset, shape, settings, report)
-    train, validation, how = parted(dataset, settings)
+    train, validation, how = split_for_selection(dataset, settings)
     labels = np.unique(train.labels, return_inverse=True)[1].astype(np.int64)
     return Parts(dataset, Split(train.images, labels, train.groups), validation, shape, settings, (*dataset.notes, how))
 
@@ -59,7 +59,7 @@ def prepare(settings: TrainSettings, report: Report | None = None) -> Parts:
 def parts_of(
     run: Run, *, data: str | None = None, data_root: Path | None = None, report: Report | None = None
 ) -> Parts:
-    """Return the pictures of a run, or of other data, as its embedder takes them."""
+    """Return the images of a run, or of other data, as its embedder takes them."""
     settings = run.settings()
     if data is not None:
         settings = replace(settings, data=data, split="official")
@@ -69,7 +69,7 @@ def parts_of(
 
 
 def with_resized(dataset: Dataset, shape: Preprocessing, settings: TrainSettings, report: Report | None) -> Dataset:
-    """Return the dataset with pictures resized and, if they fit, in memory."""
+    """Return the dataset with images resized and, if they fit, in memory."""
     parts, notes = {}, list(dataset.notes)
     total = sum(len(split) for split in dataset.parts().values())
     done = 0
@@ -77,9 +77,9 @@ def with_resized(dataset: Dataset, shape: Preprocessing, settings: TrainSettings
 
         def tell(count: int, done: int = done) -> None:
             if report is not None:
-                report("reading pictures", (done + count) / total)
+                report("reading images", (done + count) / total)
 
-        parts[name], broken = prepared(
+        parts[name], broken = prepare_images(
             split,
             shape,
             limit_bytes=round(settings.cache_mb * 2**20 * len(split) / total),
@@ -88,11 +88,11 @@ def with_resized(dataset: Dataset, shape: Preprocessing, settings: TrainSettings
         )
         done += len(split)
         if broken:
-            notes.append(f"{len(broken)} pictures of {name} cannot be read and are left out: {', '.join(broken[:5])}.")
+            notes.append(f"{len(broken)} images of {name} cannot be read and are left out: {', '.join(broken[:5])}.")
     return replace(dataset, **parts, notes=tuple(notes))
 
 
-def parted(dataset: Dataset, settings: TrainSettings) -> tuple[Split, Split | None, str]:
+def split_for_selection(dataset: Dataset, settings: TrainSettings) -> tuple[Split, Split | None, str]:
     """Return what is trained on, what epochs are judged by, and how it was chosen in one sentence."""
     train = dataset.train
     if settings.select_on == "test":

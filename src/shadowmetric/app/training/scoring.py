@@ -1,9 +1,9 @@
 """Embeddings of a split, and the scores of a run.
 
-Test pictures are searched among the other test pictures, or in the dataset's own gallery if it has one. Where
-training and test share their classes, accuracy and macro-F1 are those of a vote of the five nearest training pictures.
+Test images are searched among the other test images, or in the dataset's own gallery if it has one. Where
+training and test share their classes, accuracy and macro-F1 are those of a vote of the five nearest training images.
 
-Memory: the embeddings, (images, dim) float32; pictures pass by a batch at a time.
+Memory: the embeddings, (images, dim) float32; images pass by a batch at a time.
 """
 
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from shadowmetric.app.data.dataset import STANDARD, Dataset, Split
-from shadowmetric.app.data.loading import batches_in_order, wanted_workers
+from shadowmetric.app.data.loading import batches_in_order, choose_workers
 from shadowmetric.app.data.preprocessing import Preprocessing
 from shadowmetric.evaluation import MEASURES, Scores, evaluate
 from shadowmetric.evaluation.evaluate import SCRATCH_BYTES
-from shadowmetric.ops.ranks import Ranks, gathered, ranks_here, share
+from shadowmetric.ops.ranks import Ranks, gather_rows, ranks_here, share
 from shadowmetric.progress import Report
 
 BATCH = 128
@@ -62,20 +62,20 @@ def embed(
     was_training = embedder.training
     embedder.eval()
     if workers is None:
-        workers = wanted_workers(split, torch.get_num_threads())
-    found, done = torch.empty(0), 0
+        workers = choose_workers(split, torch.get_num_threads())
+    embeddings, done = torch.empty(0), 0
     try:
         for images, *_ in batches_in_order(split, shape, batch, workers, some):
             rows = type(embedder).forward(embedder, images.to(device)).cpu()  # accelerate's autocast stays outside
             if done == 0:
-                found = torch.empty(len(some), rows.shape[1])
-            found[done : done + len(rows)] = rows
+                embeddings = torch.empty(len(some), rows.shape[1])
+            embeddings[done : done + len(rows)] = rows
             done += len(rows)
             if report is not None:
                 report("embedding", done / len(some))
     finally:
         embedder.train(was_training)
-    return gathered(found.to(device)).rows.cpu() if ranks > 1 else found
+    return gather_rows(embeddings.to(device)).rows.cpu() if ranks > 1 else embeddings
 
 
 def score_epoch(
@@ -95,12 +95,12 @@ def score_test(
     """Return the scores of the test split with the values of each query, and all figures in plain Python."""
     rows = {
         name: embed(embedder, split, shape, report=report, batch=how.batch, shared=how.shared)
-        for name, split in needed(dataset).items()
+        for name, split in parts_to_score(dataset).items()
     }
     return scores_of_rows(rows, dataset, report, how)
 
 
-def needed(dataset: Dataset) -> dict[str, Split]:
+def parts_to_score(dataset: Dataset) -> dict[str, Split]:
     """Return the parts that the scores of the test split take."""
     parts = dataset.parts()
     if dataset.gallery is not None or dataset.kind != STANDARD:
@@ -112,7 +112,7 @@ def scores_of_rows(
     rows: dict[str, Tensor], dataset: Dataset, report: Report | None = None, how: How = HERE
 ) -> tuple[Scores, dict[str, Any]]:
     """Return the scores of the embeddings of each part, by whatever they were made."""
-    labels = {name: torch.from_numpy(split.labels) for name, split in needed(dataset).items()}
+    labels = {name: torch.from_numpy(split.labels) for name, split in parts_to_score(dataset).items()}
     query, query_labels, progress = rows["test"], labels["test"], report or False
     if "train" not in rows:
         scores = evaluate(

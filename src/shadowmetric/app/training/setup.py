@@ -1,4 +1,4 @@
-"""A run ready to go: data, embedder, loss, optimiser, sampler on their device, at the start or where it was saved.
+"""A run ready to go: data, embedder, loss, optimizer, sampler on their device, at the start or where it was saved.
 
 Weights of convolutions lie in memory with the channels last: measured here, a step of small_cnn then takes a third of
 its time.
@@ -25,7 +25,7 @@ from shadowmetric.app.training.memory import (
     Setting,
     check_micro_batch,
     memory_notes,
-    planned,
+    plan_memory,
     set_scratch,
     with_plan,
 )
@@ -34,7 +34,7 @@ from shadowmetric.app.training.preparation import Parts, prepare
 from shadowmetric.app.training.runs.lock import RunLock
 from shadowmetric.app.training.runs.recipes import Recipe
 from shadowmetric.app.training.runs.run import Run
-from shadowmetric.app.training.runs.settings import TrainSettings, chosen_recipe
+from shadowmetric.app.training.runs.settings import TrainSettings, recipe_settings
 from shadowmetric.app.training.scoring import BATCH, How
 from shadowmetric.app.training.show import Show, Silent
 from shadowmetric.batches import CrossBatchMemory, GatheredLoss
@@ -90,10 +90,10 @@ class Training:
             return How(shared=shared)
         return How(min(BATCH, settings.micro_batch or BATCH), settings.scratch_mb * MEGABYTE, shared)
 
-    def learnt(self) -> dict[str, Any]:
+    def learned(self) -> dict[str, Any]:
         """Return what has a state dict."""
-        found = {"embedder": self.bare_embedder, "loss": self.loss, "optimizer": self.optimizer}
-        return found if self.accelerator.scaler is None else found | {"scaler": self.accelerator.scaler}
+        parts = {"embedder": self.bare_embedder, "loss": self.loss, "optimizer": self.optimizer}
+        return parts if self.accelerator.scaler is None else parts | {"scaler": self.accelerator.scaler}
 
     def save(self) -> None:
         """Save what a resume needs."""
@@ -104,17 +104,17 @@ class Training:
         """Write the state, without waiting for the other processes."""
         if self.accelerator.is_main_process:
             self.lock.check()
-            checkpoint.save(self.run, self.state, self.learnt())
+            checkpoint.save(self.run, self.state, self.learned())
 
-    def anywhere(self, *asked: bool) -> list[bool]:
+    def anywhere(self, *conditions: bool) -> list[bool]:
         """Return of each whether it is so on any process."""
         if self.accelerator.num_processes == 1:
-            return list(asked)
-        flags = torch.tensor([float(one) for one in asked], device=self.accelerator.device)
+            return list(conditions)
+        flags = torch.tensor([float(one) for one in conditions], device=self.accelerator.device)
         return (cast(Tensor, self.accelerator.reduce(flags, "sum")) > 0).tolist()
 
     def share_gradients_of_loss(self) -> None:
-        """Let the centres of a loss have the mean gradient of all processes, as the embedder has."""
+        """Let the centers of a loss have the mean gradient of all processes, as the embedder has."""
         if self.accelerator.num_processes > 1:
             for parameter in self.loss.parameters():
                 if parameter.grad is not None:
@@ -125,15 +125,15 @@ def from_main(accelerator: Accelerator, make: Callable[[], Found]) -> Found:
     """Return what the main process makes, on every process; what it raises is raised on every one."""
     if accelerator.num_processes == 1:
         return make()
-    found: list[Any] = [None, None]
+    outcome: list[Any] = [None, None]
     if accelerator.is_main_process:
         try:
-            found[0] = make()
-        except Exception as wrong:
-            found[1] = wrong
-    value, wrong = broadcast_object_list(found)
-    if wrong is not None:
-        raise wrong
+            outcome[0] = make()
+        except Exception as error:
+            outcome[1] = error
+    value, error = broadcast_object_list(outcome)
+    if error is not None:
+        raise error
     return value
 
 
@@ -158,7 +158,7 @@ def set_up(
         run.check_free()
     checkpoint.seed_everything(settings.seed)
     parts = prepare(settings, report)
-    settings, recipe = parts.settings, chosen_recipe(parts.settings)
+    settings, recipe = parts.settings, recipe_settings(parts.settings)
     check_tracker(settings.track)
     accelerator = Accelerator(
         mixed_precision=settings.precision,
@@ -181,7 +181,7 @@ def set_up(
         give_back_at_once()
     if settings.memory_budget is not None and not begun:
         setting = Setting(parts, recipe, embedder, loss, accelerator.device, accelerator.num_processes)
-        plan = from_main(accelerator, lambda: planned(setting))
+        plan = from_main(accelerator, lambda: plan_memory(setting))
         set_scratch(loss, plan.scratch)
         settings = with_plan(settings, plan)
         parts = replace(parts, settings=settings)
@@ -200,7 +200,7 @@ def set_up(
         from_main(accelerator, lambda: (lock.take(), run.begin(settings))[1])
     memory = memory_notes(plan, settings.micro_batch, len(sampler.share_of(list(range(recipe.batch)))), embedder)
     show.notes((*parts.notes, *embedder.notes, sampler.sentence(), *memory))
-    training.state = checkpoint.load(run, training.learnt()) or training.state
+    training.state = checkpoint.load(run, training.learned()) or training.state
     check_same_data(training)
     show.notes(checkpoint.changed_ranks(training.state, accelerator.num_processes))
     if plan is not None:
@@ -238,13 +238,13 @@ def check_same_data(training: Training) -> None:
     """Refuse to go on with other training images than the run began with."""
     images = training.parts.train.images
     names = "\n".join(images.name(number) for number in range(len(images)))
-    found = hashlib.sha256(training.parts.train.labels.tobytes() + names.encode()).hexdigest()
-    if training.state.data not in ("", found):
+    digest = hashlib.sha256(training.parts.train.labels.tobytes() + names.encode()).hexdigest()
+    if training.state.data not in ("", digest):
         raise Mistake(
             f"the training images of {training.settings.data} are not those that {training.run.folder} began with; "
             "bring them back, or train anew."
         )
-    training.state.data = found
+    training.state.data = digest
 
 
 def check_tracker(track: str | None) -> None:

@@ -1,6 +1,6 @@
 """What can go wrong in training without an error, noticed and named.
 
-    dead batch      the loss is 0: no triplet, or none that violates the margin. Nothing is learnt from it.
+    dead batch      the loss is 0: no triplet, or none that violates the margin. Nothing is learned from it.
     one class       all images of a batch have one label: there is no negative.
     collapse        all embeddings point the same way: the mean cosine of a batch's rows is above 0.98. At a triplet
                     loss the value then sits at the margin, and its gradient is nearly 0: training does not come back.
@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from shadowmetric.errors import Stopped
 from shadowmetric.losses.exhaustive import is_exhaustive
 from shadowmetric.losses.mined import MinedLoss, mine, triplet_values
-from shadowmetric.mining.given import Given, Mined
-from shadowmetric.ops.ranks import gathered, ranks_here
+from shadowmetric.mining.checked_batch import CheckedBatch, Mined
+from shadowmetric.ops.ranks import gather_rows, ranks_here
 from shadowmetric.types import Miner, Triplets
 
 LOOK_EVERY = 10  # batches
@@ -33,7 +33,7 @@ QUANTILES = (0.1, 0.5, 0.9)
 WARN_AFTER = {"dead": 20, "one_class": 1, "collapse": 3, "rank": 1}  # batches, looks for collapse, epochs for rank
 STOP_AFTER = {"dead": 1000, "one_class": 100, "collapse": 100, "rank": 10}
 REMEDIES = {
-    "dead": "no batch gives anything to learn: use a larger --margin, a larger --batch, or more pictures",
+    "dead": "no batch gives anything to learn: use a larger --margin, a larger --batch, or more images",
     "one_class": "batches hold one class, so there are no negatives: lower --per-class or raise --batch",
     "rank": "the embeddings lie on a line: use --miner semi_hard, a lower --rate, or another seed",
     "collapse": "the embeddings fall into one point: use --miner semi_hard, a lower --rate, or another seed",
@@ -60,7 +60,7 @@ def look(embeddings: Tensor, labels: Tensor, loss: nn.Module) -> Look:
     gaps = 1 - rows @ rows.T  # (rows, rows)
     same = labels[:, None] == labels
     own = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
-    triplets = mined(embeddings, labels, loss)
+    triplets = mine_again(embeddings, labels, loss)
     return Look(
         active=None if triplets is None else active_share(triplets, len(rows), int((same & ~own).sum())),
         positive_gaps=quantiles(gaps[same & ~own]),
@@ -86,7 +86,7 @@ def anchor_gradient(rows: Tensor, triplets: Triplets, loss: nn.Module) -> float 
         return None
     copies = rows[anchor].requires_grad_()
     own = Mined(Triplets(torch.arange(len(anchor), device=rows.device), positive, negative))
-    values = triplet_values(Given(copies, anchor, rows), own, loss.measure, loss.hinge, normalize=loss.normalize)
+    values = triplet_values(CheckedBatch(copies, anchor, rows), own, loss.measure, loss.hinge, normalize=loss.normalize)
     (gradient,) = torch.autograd.grad(values.sum(), copies)
     return float(torch.linalg.vector_norm(gradient, dim=1).mean())
 
@@ -100,17 +100,17 @@ def some_of(embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     if len(embeddings) > most:
         runs = max(1, most // RUN)
         starts = torch.linspace(0, len(embeddings) - RUN, runs).long()
-        chosen = (starts[:, None] + torch.arange(RUN)).flatten().unique().to(labels.device)
-        embeddings, labels = embeddings[chosen], labels[chosen]
-    return gathered(embeddings.detach()).rows, gathered(labels).rows
+        indices = (starts[:, None] + torch.arange(RUN)).flatten().unique().to(labels.device)
+        embeddings, labels = embeddings[indices], labels[indices]
+    return gather_rows(embeddings.detach()).rows, gather_rows(labels).rows
 
 
-def mined(rows: Tensor, labels: Tensor, loss: nn.Module) -> Triplets | None:
+def mine_again(rows: Tensor, labels: Tensor, loss: nn.Module) -> Triplets | None:
     """Return the triplets that a loss mines; None if it mines none, or takes every one."""
     miner = getattr(loss, "miner", None)
     if not isinstance(miner, Miner) or is_exhaustive(miner):
         return None
-    return mine(miner, Given(rows, labels)).triplets
+    return mine(miner, CheckedBatch(rows, labels)).triplets
 
 
 def active_share(triplets: Triplets, rows: int, pairs: int) -> float:

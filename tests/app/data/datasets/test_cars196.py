@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from dataset_trees import hold_to_counts, hold_to_files, picture, refusal, rows_of, text
+from dataset_trees import hold_to_counts, hold_to_files, image, refusal, rows_of, text
 from scipy.io import savemat
 
 from shadowmetric.app.data.datasets import cars196
@@ -39,7 +39,7 @@ def root(tmp_path):
     rows = [(f"car_ims/{name}", np.uint8(known), np.uint8(test)) for name, known, test in CARS]
     annotations(folder / "cars_annos.mat", rows, ("relative_im_path", "class", "test"))
     for name, _, _ in CARS:
-        picture(folder / "car_ims" / name)
+        image(folder / "car_ims" / name)
     return tmp_path
 
 
@@ -53,7 +53,7 @@ def later_root(tmp_path):
         annotations(folder / path, [(known, name) for name, known in rows], ("class", "fname"))
     savemat(folder / "devkit" / "cars_meta.mat", {"class_names": np.array([NAMES], dtype=object)})
     for path in ("cars_train/00001.jpg", "cars_train/00002.jpg", "cars_test/00001.jpg"):
-        picture(folder / path)
+        image(folder / path)
     return folder.parent
 
 

@@ -112,7 +112,7 @@ def test_cifar100_has_fine_labels(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def pictures(tmp_path):
+def make_images(tmp_path):
     for part, count in (("train", 3), ("test", 2)):
         for label, name in enumerate(("apple", "bee")):
             folder = tmp_path / "cifar100-png" / part / name
@@ -122,8 +122,8 @@ def pictures(tmp_path):
     return tmp_path
 
 
-def test_cifar100_from_a_folder_per_class(pictures):
-    found = CIFAR100.read(pictures, True)
+def test_cifar100_from_a_folder_per_class(images):
+    found = CIFAR100.read(images, True)
     assert found.train.labels.tolist() == [0, 0, 0, 1, 1, 1]
     assert found.train.images.pixels[:, :, 0, 0].tolist() == [[label, n, 7] for label in (0, 1) for n in range(3)]
     assert found.classes == ("apple", "bee")
@@ -131,22 +131,22 @@ def test_cifar100_from_a_folder_per_class(pictures):
     assert "A partial copy" in found.notes[1]
 
 
-def test_a_folder_per_class_is_whole_or_allowed_to_be_partial(pictures):
+def test_a_folder_per_class_is_whole_or_allowed_to_be_partial(images):
     with pytest.raises(DataMistake, match="train has 6 images of 2 classes, officially 50,000 of 100"):
-        CIFAR100.read(pictures, False)
+        CIFAR100.read(images, False)
 
 
-def test_wrong_and_broken_pictures_are_named(pictures):
-    path = pictures / "cifar100-png/test/bee/1.png"
+def test_wrong_and_broken_images_are_named(images):
+    path = images / "cifar100-png/test/bee/1.png"
     Image.new("RGB", (31, 32)).save(path)
     with pytest.raises(DataMistake, match=r"test/bee/1.png is 3 × 32 × 31, not 3 × 32 × 32"):
-        CIFAR100.read(pictures, True)
-    path.write_bytes(b"no picture")
-    with pytest.raises(DataMistake, match=r"1.png cannot be read as a picture .*; get it again"):
-        CIFAR100.read(pictures, True)
+        CIFAR100.read(images, True)
+    path.write_bytes(b"no image")
+    with pytest.raises(DataMistake, match=r"1.png cannot be read as an image .*; get it again"):
+        CIFAR100.read(images, True)
 
 
-def test_pickles_come_before_a_folder_per_class(pictures):
-    (pictures / CIFAR100.folder).mkdir()
+def test_pickles_come_before_a_folder_per_class(images):
+    (images / CIFAR100.folder).mkdir()
     with pytest.raises(DataMistake, match="cifar-100-python/train is not there"):
-        CIFAR100.read(pictures, True)
+        CIFAR100.read(images, True)

@@ -1,7 +1,7 @@
 """CUB-200-2011: its three lists, and classes up to 100 against the others."""
 
 import pytest
-from dataset_trees import change_line, hold_to_counts, hold_to_files, hold_to_text, picture, refusal, rows_of, text
+from dataset_trees import change_line, hold_to_counts, hold_to_files, hold_to_text, image, refusal, rows_of, text
 
 from shadowmetric.app.data.datasets import cub200
 from shadowmetric.app.data.datasets.cub200 import CUB200
@@ -18,7 +18,7 @@ def root(tmp_path):
     text(folder / "image_class_labels.txt", *(f"{number} {known}" for number, known, _ in sorted(IMAGES)))
     text(folder / "train_test_split.txt", *(f"{number} {number % 2}" for number, _, _ in IMAGES))
     for _, known, name in IMAGES:
-        picture(folder / "images" / CLASSES[known] / name)
+        image(folder / "images" / CLASSES[known] / name)
     return tmp_path
 
 

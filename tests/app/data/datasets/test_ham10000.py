@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from dataset_trees import change_line, hold_to_counts, hold_to_files, hold_to_text, picture, refusal, rows_of, text
+from dataset_trees import change_line, hold_to_counts, hold_to_files, hold_to_text, refusal, rows_of, text
 
 from shadowmetric.app.data.datasets import ham10000
 from shadowmetric.app.data.datasets.ham10000 import DIAGNOSES, HAM10000, parse_ham10000
@@ -27,7 +27,7 @@ def table(root, rows):
 def root(tmp_path):
     table(tmp_path, ROWS)
     for _, image, _ in ROWS:
-        picture(tmp_path / "HAM10000" / "HAM10000_images" / f"{image}.jpg")
+        image(tmp_path / "HAM10000" / "HAM10000_images" / f"{image}.jpg")
     return tmp_path
 
 

@@ -1,7 +1,7 @@
 """In-Shop: one list, three parts, and queries that are searched in a gallery of their own."""
 
 import pytest
-from dataset_trees import change_line, hold_to_counts, hold_to_files, hold_to_text, picture, refusal, rows_of, text
+from dataset_trees import change_line, hold_to_counts, hold_to_files, hold_to_text, image, refusal, rows_of, text
 
 from shadowmetric.app.data.datasets import inshop
 from shadowmetric.app.data.datasets.inshop import INSHOP
@@ -21,7 +21,7 @@ def root(tmp_path):
     lines = [f"{path:<70} {item} {status:<11}" for path, item, status in ROWS]
     text(folder / "Eval" / "list_eval_partition.txt", "5", "image_name item_id evaluation_status", *lines)
     for path, _, _ in ROWS:
-        picture(folder / path)
+        image(folder / path)
     return tmp_path
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dataset_trees import picture, text
+from dataset_trees import image, text
 
 from shadowmetric.app.data.datasets.cub200 import CUB200
-from shadowmetric.app.data.datasets.lists import are_there, listed, load, names_in, parse_each, read_list
+from shadowmetric.app.data.datasets.lists import are_there, list_images, load, names_in, parse_each, read_list
 from shadowmetric.errors import DataMistake
 
 READER = replace(CUB200, name="set", folder="set")
@@ -64,7 +64,7 @@ def test_a_file_that_cannot_be_opened_says_why(tmp_path):
 def test_files_are_found_by_one_listing_of_each_folder(tmp_path, monkeypatch):
     paths = [f"{folder}/{number}.jpg" for folder in ("a", "b/c") for number in range(50)]
     for path in paths[::3]:
-        picture(tmp_path / path)
+        image(tmp_path / path)
     asked = []
     scandir = os.scandir
     monkeypatch.setattr(os, "scandir", lambda folder: asked.append(folder) or scandir(folder))
@@ -74,7 +74,7 @@ def test_files_are_found_by_one_listing_of_each_folder(tmp_path, monkeypatch):
 
 
 def test_folders_are_no_files_and_links_are_followed(tmp_path):
-    picture(tmp_path / "real" / "1.jpg")
+    image(tmp_path / "real" / "1.jpg")
     (tmp_path / "folder.jpg").mkdir()
     (tmp_path / "link.jpg").symlink_to(tmp_path / "real" / "1.jpg")
     (tmp_path / "dangling.jpg").symlink_to(tmp_path / "gone.jpg")
@@ -85,14 +85,14 @@ def test_folders_are_no_files_and_links_are_followed(tmp_path):
 
 
 def test_a_path_out_of_the_folder_is_not_there(tmp_path):
-    picture(tmp_path / "outside.jpg")
-    picture(tmp_path / "set" / "inside.jpg")
+    image(tmp_path / "outside.jpg")
+    image(tmp_path / "set" / "inside.jpg")
     paths = ["inside.jpg", "../outside.jpg", f"{tmp_path}/outside.jpg", "a/../../outside.jpg"]
     assert are_there(tmp_path / "set", paths).tolist() == [True, False, False, False]
 
 
 def test_a_label_is_the_place_of_its_class(tmp_path):
-    split = listed(tmp_path, [("a", 7), ("b", 3), ("c", 7)], {3: "three", 5: "five", 7: "seven"}, [9, 8, 9])
+    split = list_images(tmp_path, [("a", 7), ("b", 3), ("c", 7)], {3: "three", 5: "five", 7: "seven"}, [9, 8, 9])
     assert split.labels.tolist() == [2, 0, 2]
     assert split.groups is not None
     assert split.groups.dtype == np.int64

@@ -52,8 +52,8 @@ def test_what_is_missing_is_named_with_the_remedy(reader, tmp_path):
 @pytest.mark.parametrize(
     ("name", "array", "sentence"),
     [
-        ("train-images-idx3-ubyte", IMAGES[:, :27], r"pictures of \(27, 28\)"),
-        ("train-images-idx3-ubyte", IMAGES[:11], "11 pictures and .* 12 labels"),
+        ("train-images-idx3-ubyte", IMAGES[:, :27], r"images of \(27, 28\)"),
+        ("train-images-idx3-ubyte", IMAGES[:11], "11 images and .* 12 labels"),
         ("train-labels-idx1-ubyte", LABELS + 1, "has the label 10; there are 10 classes"),
     ],
 )

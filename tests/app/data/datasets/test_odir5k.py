@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from dataset_trees import hold_to_counts, hold_to_files, picture, refusal, rows_of, text
+from dataset_trees import hold_to_counts, hold_to_files, image, refusal, rows_of, text
 from openpyxl import Workbook
 
 from shadowmetric.app.data.datasets import odir5k
@@ -54,7 +54,7 @@ def root(tmp_path):
     table(folder, [cells(*patient) for patient in PATIENTS])
     for patient, _, _ in PATIENTS:
         for side in ("left", "right"):
-            picture(folder / "Training Images" / f"{patient}_{side}.jpg")
+            image(folder / "Training Images" / f"{patient}_{side}.jpg")
     return tmp_path
 
 

@@ -1,7 +1,7 @@
 """Stanford Online Products: two lists, two sets of things."""
 
 import pytest
-from dataset_trees import change_line, hold_to_counts, hold_to_files, hold_to_text, picture, refusal, rows_of, text
+from dataset_trees import change_line, hold_to_counts, hold_to_files, hold_to_text, image, refusal, rows_of, text
 
 from shadowmetric.app.data.datasets import sop
 from shadowmetric.app.data.datasets.sop import SOP
@@ -17,7 +17,7 @@ def root(tmp_path):
     text(folder / "Ebay_train.txt", HEADER, *TRAIN)
     text(folder / "Ebay_test.txt", HEADER, *TEST)
     for line in TRAIN + TEST:
-        picture(folder / line.split(maxsplit=3)[3])
+        image(folder / line.split(maxsplit=3)[3])
     return tmp_path
 
 

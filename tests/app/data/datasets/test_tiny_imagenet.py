@@ -1,7 +1,7 @@
-"""Tiny ImageNet: training folders, a list of test images, grey ones among them."""
+"""Tiny ImageNet: training folders, a list of test images, gray ones among them."""
 
 import pytest
-from dataset_trees import change_line, hold_to_counts, hold_to_files, hold_to_text, picture, refusal, rows_of, text
+from dataset_trees import change_line, hold_to_counts, hold_to_files, hold_to_text, image, refusal, rows_of, text
 
 from shadowmetric.app.data.datasets import tiny_imagenet
 from shadowmetric.app.data.datasets.tiny_imagenet import TINY_IMAGENET
@@ -18,12 +18,12 @@ def root(tmp_path):
     text(folder / "val" / "val_annotations.txt", *lines)
     for wnid, numbers in ((CAT, (10, 2)), (REEL, (0,)), (BARE, (7,))):
         for number in numbers:
-            picture(folder / "train" / wnid / "images" / f"{wnid}_{number}.JPEG", mode="L" if number == 2 else "RGB")
+            image(folder / "train" / wnid / "images" / f"{wnid}_{number}.JPEG", mode="L" if number == 2 else "RGB")
         text(folder / "train" / wnid / f"{wnid}_boxes.txt", "a box")
     for number in range(3):
-        picture(folder / "val" / "images" / f"val_{number}.JPEG", mode="L" if number == 1 else "RGB")
-    picture(folder / "train" / "n99999999" / "images" / "n99999999_0.JPEG")
-    text(folder / "train" / CAT / "images" / "Thumbs.db", "no picture")
+        image(folder / "val" / "images" / f"val_{number}.JPEG", mode="L" if number == 1 else "RGB")
+    image(folder / "train" / "n99999999" / "images" / "n99999999_0.JPEG")
+    text(folder / "train" / CAT / "images" / "Thumbs.db", "no image")
     return tmp_path
 
 
@@ -45,7 +45,7 @@ def test_folders_train_and_the_listed_images_test(root):
     assert dataset.kind == "standard"
 
 
-def test_counts_and_grey_images_with_three_channels(root, monkeypatch):
+def test_counts_and_gray_images_with_three_channels(root, monkeypatch):
     hold_to_counts(monkeypatch, tiny_imagenet, "TINY_IMAGENET", root)
 
 

@@ -20,7 +20,7 @@ WHOLE = ("a/1.png", "a/2.png", "b/1.png", "b/2.png")
 
 
 def read(root, allow_partial):
-    """Read a folder per class below Toy; four pictures are all of it."""
+    """Read a folder per class below Toy; four images are all of it."""
     found = read_folder(root / "Toy")
     if len(found.train) + len(found.test) != 4 and not allow_partial:
         raise DataMistake(f"{root / 'Toy'} is not whole.")
@@ -58,7 +58,7 @@ def test_an_archive_with_or_without_the_dataset_s_folder(tmp_path, root, top):
     assert set(stages) == {"checksum", "unpack"}
 
 
-def test_loose_pictures_get_a_folder_by_the_archive_s_name_and_other_files_are_copied(tmp_path, root):
+def test_loose_images_get_a_folder_by_the_archive_s_name_and_other_files_are_copied(tmp_path, root):
     archives = [zipped(tmp_path / f"{name}.zip", "1.png", "2.JPG") for name in "ab"]
     (tmp_path / "labels.csv").write_text("x")
     add_archives(TOY, [*archives, tmp_path / "labels.csv"], root)

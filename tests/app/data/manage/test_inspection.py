@@ -1,4 +1,4 @@
-"""Looking at a dataset: counts, overlap, pictures that cannot be read, pictures that are there twice."""
+"""Looking at a dataset: counts, overlap, images that cannot be read, images that are there twice."""
 
 from dataclasses import replace
 
@@ -10,11 +10,11 @@ from PIL import Image
 from shadowmetric.app.data.catalogue import DATASETS
 from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, Dataset, Split
 from shadowmetric.app.data.images import ArrayImages, FileImages
-from shadowmetric.app.data.manage.fingerprints import BLOCK, decoded
+from shadowmetric.app.data.manage.fingerprints import BLOCK, hash_images
 from shadowmetric.app.data.manage.inspection import inspect
 
 
-def split(values, labels, groups=None, title="picture"):
+def split(values, labels, groups=None, title="image"):
     pixels = torch.tensor(values, dtype=torch.uint8).reshape(-1, 1, 1, 1).expand(-1, 1, 2, 2).clone()
     return Split(ArrayImages(pixels, title), np.array(labels, np.int64), None if groups is None else np.array(groups))
 
@@ -56,7 +56,7 @@ def test_the_gallery_is_a_part_like_others():
     assert found.shared == 1
 
 
-def test_pixels_of_another_shape_are_another_picture():
+def test_pixels_of_another_shape_are_another_image():
     train = Split(ArrayImages(torch.zeros(1, 1, 2, 8, dtype=torch.uint8)), np.array([0]))
     test = Split(ArrayImages(torch.zeros(1, 1, 8, 2, dtype=torch.uint8)), np.array([0]))
     assert inspect(dataset(train, test)).shared == 0
@@ -95,7 +95,7 @@ def test_files_are_decoded_as_a_whole_and_known_by_their_pixels(files):
     found = inspect(dataset(train, test))
     assert found.unreadable == 14
     assert len(found.unreadable_named) == 10
-    assert "1.png cannot be read as a picture" in found.unreadable_named[0]
+    assert "1.png cannot be read as an image" in found.unreadable_named[0]
     assert found.shared_named == (("0.bmp", "0.png"),)
     assert found.faults()[0] == "14 images cannot be read."
 
@@ -111,7 +111,7 @@ def test_quickly_nothing_is_decoded(files, monkeypatch):
 def test_hashes_come_in_order_and_progress_to_the_end():
     count = 5 * BLOCK + 3
     values = [number % 251 for number in range(count)]
-    prints = [digest for digest, _ in decoded(split(values, values).images)]
+    prints = [digest for digest, _ in hash_images(split(values, values).images)]
     assert len(prints) == count
     assert prints[:251] == prints[251:] + prints[count - 251 : 251]
     assert len(set(prints)) == 251

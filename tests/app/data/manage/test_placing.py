@@ -3,7 +3,7 @@
 import pytest
 
 from shadowmetric.app.data.datasets.downloads import download_with_torchvision
-from shadowmetric.app.data.manage.placing import placed
+from shadowmetric.app.data.manage.placing import stage_data_root
 from shadowmetric.errors import DataMistake
 
 
@@ -15,7 +15,7 @@ def make(fresh, folder="a/b"):
 
 def test_the_folder_is_moved_and_nothing_else(tmp_path):
     root = tmp_path / "new" / "root"
-    with placed(root, "a/b") as fresh:
+    with stage_data_root(root, "a/b") as fresh:
         make(fresh)
         assert fresh.parent == root
         assert not (root / "a").exists()
@@ -25,7 +25,7 @@ def test_the_folder_is_moved_and_nothing_else(tmp_path):
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, DataMistake])
 def test_an_error_leaves_nothing_behind(tmp_path, error):
     def interrupted(root):
-        with placed(root, "a/b") as fresh:
+        with stage_data_root(root, "a/b") as fresh:
             make(fresh)
             raise error("half-way")
 
@@ -38,14 +38,17 @@ def test_an_error_leaves_nothing_behind(tmp_path, error):
 
 def test_what_is_there_is_not_touched(tmp_path):
     make(tmp_path)
-    with pytest.raises(DataMistake, match="is there already"), placed(tmp_path, "a/b"):
+    with pytest.raises(DataMistake, match="is there already"), stage_data_root(tmp_path, "a/b"):
         pytest.fail("it began")
     assert (tmp_path / "a/b/file").read_text() == "x"
 
 
 def test_a_root_that_cannot_be_made_is_a_sentence(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(DataMistake, match="could not be made: File exists; look"), placed(tmp_path / "file", "a"):
+    with (
+        pytest.raises(DataMistake, match="could not be made: File exists; look"),
+        stage_data_root(tmp_path / "file", "a"),
+    ):
         pytest.fail("it began")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from shadowmetric.app.data.own.arrays import is_npz, keys_of, numbered, read_labels, read_rows, read_set
+from shadowmetric.app.data.own.arrays import is_npz, keys_of, number_labels, read_labels, read_rows, read_set
 
 ROWS = np.arange(12, dtype=np.float32).reshape(4, 3)
 LABELS = np.array([3, -1, 3, 0])
@@ -107,7 +107,7 @@ def test_labels_may_be_strings(saved, names):
 
 def test_strings_are_numbered_by_sorted_order_in_all_sets_alike():
     first, second = np.array(["cat", "ant", "cat"]), np.array(["dog", "a long name", "ant"])
-    (one, two), names = numbered(first, second)
+    (one, two), names = number_labels(first, second)
     assert names == ["a long name", "ant", "cat", "dog"]
     assert one.dtype == two.dtype == np.int64
     assert one.tolist() == [2, 1, 2]
@@ -115,13 +115,13 @@ def test_strings_are_numbered_by_sorted_order_in_all_sets_alike():
 
 
 def test_integers_are_numbers_already():
-    (labels,), names = numbered(LABELS)
+    (labels,), names = number_labels(LABELS)
     assert names is None
     assert labels.tolist() == LABELS.tolist()
 
 
 def test_strings_and_integers_do_not_mix():
-    sentence = refusal(numbered, np.array(["a"]), LABELS)
+    sentence = refusal(number_labels, np.array(["a"]), LABELS)
     assert sentence == (
         "the labels of the queries and of the gallery are strings and integers; give both as the same kind."
     )

@@ -1,4 +1,4 @@
-"""Own pictures: numbers for classes, the parts, the kind, and what is said about them."""
+"""Own images: numbers for classes, the parts, the kind, and what is said about them."""
 
 import numpy as np
 import pytest

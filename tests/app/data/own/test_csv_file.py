@@ -1,4 +1,4 @@
-"""Tables of pictures: columns, parts, queries and galleries, and every mistake with its line."""
+"""Tables of images: columns, parts, queries and galleries, and every mistake with its line."""
 
 import pytest
 from PIL import Image
@@ -10,7 +10,7 @@ from shadowmetric.errors import DataMistake
 
 @pytest.fixture
 def table(tmp_path):
-    """Return a function that writes a table beside some pictures."""
+    """Return a function that writes a table beside some images."""
     for number in range(8):
         Image.new("RGB", (4, 4), (number, 0, 0)).save(tmp_path / f"{number}.png")
 
@@ -69,7 +69,7 @@ def test_queries_and_gallery(table):
     assert found.kind == ZERO_SHOT
 
 
-def test_test_pictures_that_are_all_both_are_searched_among_each_other(table):
+def test_test_images_that_are_all_both_are_searched_among_each_other(table):
     found = read_csv(table(ROLES, "0.png,a,train,,", "1.png,b,test,true,true", "2.png,b,test,true,true"))
     assert found.gallery is None
     assert found.test.images.paths == ["1.png", "2.png"]

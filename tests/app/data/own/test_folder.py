@@ -10,9 +10,9 @@ from shadowmetric.app.data.own.folder import list_classes, read_folder
 from shadowmetric.errors import DataMistake
 
 
-def picture(path, colour=0):
+def image(path, color=0):
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (4, 4), (colour, 0, 0)).save(path)
+    Image.new("RGB", (4, 4), (color, 0, 0)).save(path)
 
 
 def files(dataset):
@@ -22,17 +22,17 @@ def files(dataset):
 @pytest.fixture
 def folder(tmp_path):
     for name in ("b/2.png", "b/10.png", "b/deep/er/1.JPG", "a/x.jpeg", "a/y.png"):
-        picture(tmp_path / name)
+        image(tmp_path / name)
     return tmp_path
 
 
-def test_pictures_at_any_depth_in_the_same_order_everywhere(folder, monkeypatch):
+def test_images_at_any_depth_in_the_same_order_everywhere(folder, monkeypatch):
     expected = {"a": ["a/x.jpeg", "a/y.png"], "b": ["b/10.png", "b/2.png", "b/deep/er/1.JPG"]}
-    assert list(list_classes(folder).pictures.items()) == list(expected.items())
+    assert list(list_classes(folder).images.items()) == list(expected.items())
     listdir, walk = os.listdir, os.walk
     monkeypatch.setattr(os, "listdir", lambda path: listdir(path)[::-1])
     monkeypatch.setattr(os, "walk", lambda path, **_: [(here, down, names[::-1]) for here, down, names in walk(path)])
-    assert list(list_classes(folder).pictures.items()) == list(expected.items())
+    assert list(list_classes(folder).images.items()) == list(expected.items())
 
 
 def test_without_a_split(folder):
@@ -46,7 +46,7 @@ def test_without_a_split(folder):
 
 def test_train_and_test_are_the_split(tmp_path):
     for name in ("train/a/1.png", "train/b/1.png", "test/b/1.png", "other/c/1.png"):
-        picture(tmp_path / name)
+        image(tmp_path / name)
     found = read_folder(tmp_path)
     assert (found.train.images.paths, found.test.images.paths) == (["train/a/1.png", "train/b/1.png"], ["test/b/1.png"])
     assert found.test.labels.tolist() == [1]
@@ -57,22 +57,22 @@ def test_train_and_test_are_the_split(tmp_path):
 
 def test_a_lone_train_folder_is_a_class_like_others(tmp_path):
     for name in ("train/1.png", "train/2.png", "ship/1.png"):
-        picture(tmp_path / name)
+        image(tmp_path / name)
     assert read_folder(tmp_path).classes == ("ship", "train")
 
 
 def test_hidden_files_and_others_are_passed_over(folder):
     for name in (".hidden/1.png", "a/.thumb.png", "a/.deep/1.png"):
-        picture(folder / name)
+        image(folder / name)
     (folder / "a/labels.txt").write_text("x")
     found = read_folder(folder)
     assert len(files(found)) == 5
-    assert "1 files that are no pictures by their endings were passed over." in found.notes
+    assert "1 files that are no images by their endings were passed over." in found.notes
 
 
 def test_links_that_lead_out_are_not_followed(folder, tmp_path_factory):
     outside = tmp_path_factory.mktemp("outside")
-    picture(outside / "secret.png")
+    image(outside / "secret.png")
     (folder / "a/out.png").symlink_to(outside / "secret.png")
     (folder / "a/in.png").symlink_to(folder / "b/2.png")
     (folder / "a/folder").symlink_to(outside, target_is_directory=True)
@@ -85,13 +85,13 @@ def test_links_that_lead_out_are_not_followed(folder, tmp_path_factory):
 def test_what_is_refused(tmp_path):
     with pytest.raises(DataMistake, match="does not exist; give a folder"):
         read_folder(tmp_path / "nothing")
-    with pytest.raises(DataMistake, match="is empty; put the pictures"):
+    with pytest.raises(DataMistake, match="is empty; put the images"):
         read_folder(tmp_path)
     (tmp_path / "a").mkdir()
-    picture(tmp_path / "1.png")
-    with pytest.raises(DataMistake, match="has 1 folders without pictures and 1 pictures outside of folders"):
+    image(tmp_path / "1.png")
+    with pytest.raises(DataMistake, match="has 1 folders without images and 1 images outside of folders"):
         read_folder(tmp_path)
-    picture(tmp_path / "a/1.png")
+    image(tmp_path / "a/1.png")
     with pytest.raises(DataMistake, match=r"has 1 images of 1 class \(a\)"):
         read_folder(tmp_path)
     with pytest.raises(DataMistake, match="is a file"):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from changed_runs import rewrite
 from PIL import Image
-from report_runs import FEW, NASTY, quick_settings, write_pictures
+from report_runs import FEW, NASTY, quick_settings, write_images
 
 from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Split
 from shadowmetric.app.data.images import ArrayImages
@@ -18,13 +18,13 @@ from shadowmetric.app.data.preprocessing import Preprocessing
 from shadowmetric.app.data.thumbnails import sheet_of, thumbnail
 from shadowmetric.app.report.showcase import showcase as showing
 from shadowmetric.app.report.showcase.confusion import confusion_of
-from shadowmetric.app.report.showcase.gallery import KINDS, chosen
+from shadowmetric.app.report.showcase.gallery import KINDS, choose_queries
 from shadowmetric.app.report.showcase.points import points_of, sample
-from shadowmetric.app.report.showcase.showcase import FILE, Album, Stages, made, showcase_of
+from shadowmetric.app.report.showcase.showcase import FILE, Album, Stages, make_showcase, showcase_of
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.preparation import Parts, parts_of
 from shadowmetric.app.training.runs.run import Run
-from shadowmetric.app.training.runs.trained import trained_embedder
+from shadowmetric.app.training.runs.trained import load_embedder
 from shadowmetric.app.training.scoring import embed
 from shadowmetric.errors import Mistake
 from shadowmetric.evaluation.classification import class_report
@@ -32,9 +32,9 @@ from shadowmetric.evaluation.classification import class_report
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Two runs on the same pictures."""
+    """Two runs on the same images."""
     folder = tmp_path_factory.mktemp("showcase")
-    data = f"npz:{write_pictures(folder / 'data.npz')}"
+    data = f"npz:{write_images(folder / 'data.npz')}"
     for loss in ("shadow", "triplet"):
         train(quick_settings(data, loss=loss), folder / loss)
     return Run(folder / "shadow"), Run(folder / "triplet")
@@ -49,10 +49,10 @@ def opened(address):
     return np.array(Image.open(io.BytesIO(base64.b64decode(address.partition("base64,")[2]))).convert("RGB"))
 
 
-def test_neighbours_are_those_of_a_plain_search(runs, shown):
+def test_neighbors_are_those_of_a_plain_search(runs, shown):
     parts = parts_of(runs[0])
     test = parts.dataset.test
-    rows = embed(trained_embedder(runs[0]), test, parts.shape).double()
+    rows = embed(load_embedder(runs[0]), test, parts.shape).double()
     unit = torch.nn.functional.normalize(rows)
     assert len(shown[0].gallery) == 3 * FEW.queries
     for query in shown[0].gallery:
@@ -60,10 +60,10 @@ def test_neighbours_are_those_of_a_plain_search(runs, shown):
         similar[query.number] = -2.0
         best = similar.sort(descending=True, stable=True)
         labels = test.labels[best.indices.numpy()]
-        assert [one.similarity for one in query.neighbours] == pytest.approx(best.values[:8].tolist(), abs=2e-4)
-        assert [one.label for one in query.neighbours] == [class_name(parts, label) for label in labels[:8]]
+        assert [one.similarity for one in query.neighbors] == pytest.approx(best.values[:8].tolist(), abs=2e-4)
+        assert [one.label for one in query.neighbors] == [class_name(parts, label) for label in labels[:8]]
         hits = labels[:-1] == test.labels[query.number]
-        assert [one.right for one in query.neighbours] == hits[:8].tolist()
+        assert [one.right for one in query.neighbors] == hits[:8].tolist()
         assert query.first_right == int(np.argmax(hits)) + 1
         relevant = int(hits.sum())
         precise = [hits[: k + 1].mean() for k in range(relevant) if hits[k]]
@@ -74,11 +74,11 @@ def class_name(parts, label):
     return parts.dataset.classes[int(label)]
 
 
-def test_pictures_are_those_of_the_test_split(runs, shown):
+def test_images_are_those_of_the_test_split(runs, shown):
     test = parts_of(runs[0]).dataset.test
     query = shown[0].gallery[0]
     pixels = test.images.read(query.number).numpy().transpose(1, 2, 0)
-    assert np.array_equal(opened(query.picture), pixels)  # tiny ones lose nothing
+    assert np.array_equal(opened(query.image), pixels)  # tiny ones lose nothing
     sheet, points = shown[0].sheet, shown[0].points
     whole = opened(sheet.image)
     for place in (0, 7, len(points.numbers) - 1):
@@ -101,7 +101,7 @@ def test_the_confusion_is_that_of_the_scores(runs, shown):
     assert found.accuracy == pytest.approx(scores["accuracy"])
     assert sum(map(sum, found.counts)) == found.queries == 32
     assert sum(found.counts[i][i] for i in range(len(NASTY))) / 32 == pytest.approx(scores["accuracy"])
-    assert found.voters == "training pictures"
+    assert found.voters == "training images"
     assert set(found.classes) == set(NASTY)
 
 
@@ -139,7 +139,7 @@ def test_it_is_computed_again_when_something_changed(runs, shown, monkeypatch, t
     assert json.loads((run.folder / FILE).read_text())["key"]["choices"]["queries"] == 3
 
 
-def test_runs_of_one_dataset_read_its_pictures_once(runs, monkeypatch, tmp_path):
+def test_runs_of_one_dataset_read_its_images_once(runs, monkeypatch, tmp_path):
     calls = []
     monkeypatch.setattr(showing, "parts_of", lambda run, report: calls.append(run) or parts_of(run, report=report))
     album, stages = Album(), []
@@ -147,7 +147,7 @@ def test_runs_of_one_dataset_read_its_pictures_once(runs, monkeypatch, tmp_path)
         showcase_of(run, replace(FEW, points=20), album=album, tell=lambda stage, share: stages.append((stage, share)))
     assert len(calls) == 1
     shares = [share for _, share in stages]
-    assert {"reading", "embedding", "neighbours", "t-SNE", "pictures"} == {stage for stage, _ in stages}
+    assert {"reading", "embedding", "neighbors", "t-SNE", "images"} == {stage for stage, _ in stages}
     assert all(0 <= share <= 1 for share in shares)
 
 
@@ -161,13 +161,13 @@ def test_without_weights_there_is_a_sentence(runs, tmp_path):
 def test_queries_are_chosen_by_value_then_place_then_lot():
     values = np.array([0.5, 1.0, np.nan, 0.0, 1.0, 0.0, 0.5])
     places = np.array([1.0, 1.0, np.nan, 0.5, 1.0, 0.2, 0.1])
-    found = chosen(values, places, 3, seed=0)
+    found = choose_queries(values, places, 3, seed=0)
     assert tuple(found) == KINDS
     assert found["worst"] == [5, 3, 6]
     assert set(found["best"][:2]) == {1, 4}
     assert found["best"][2] == 0
     assert 2 not in {number for numbers in found.values() for number in numbers}
-    assert len({tuple(chosen(values, places, 2, seed=seed)["best"]) for seed in range(20)}) == 2  # ties by lot
+    assert len({tuple(choose_queries(values, places, 2, seed=seed)["best"]) for seed in range(20)}) == 2  # ties by lot
 
 
 def test_the_classes_with_most_errors_are_shown_and_the_rest_is_counted():
@@ -175,7 +175,7 @@ def test_the_classes_with_most_errors_are_shown_and_the_rest_is_counted():
     labels = torch.from_numpy(rng.integers(0, 30, 2000))
     wrong = torch.from_numpy(rng.random(2000)) < labels / 60
     voted = torch.where(wrong, torch.from_numpy(rng.integers(0, 30, 2000)), labels)
-    found = confusion_of(class_report(labels, voted), [f"class {i}" for i in range(30)], 5, 5, "pictures")
+    found = confusion_of(class_report(labels, voted), [f"class {i}" for i in range(30)], 5, 5, "images")
     pairs = list(zip(labels.tolist(), voted.tolist(), strict=True))
     errors = {c: sum((t == c) != (v == c) for t, v in pairs) for c in range(30)}
     most = sorted(sorted(errors, key=lambda c: (-errors[c], c))[:5])
@@ -203,7 +203,7 @@ def test_there_is_no_plane_of_a_point_or_of_very_few(rows):
     assert points_of(rows, np.zeros(len(rows), int), [True] * len(rows), np.arange(len(rows)), 5.0, 0) is None
 
 
-def test_large_pictures_are_shrunk_and_wide_ones_keep_their_shape():
+def test_large_images_are_shrunk_and_wide_ones_keep_their_shape():
     pixels = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (2, 3, 100, 200), np.uint8))
     images = ArrayImages(pixels)
     assert opened(thumbnail(images, 0, 64)).shape == (32, 64, 3)
@@ -224,11 +224,11 @@ def test_a_dataset_with_a_gallery_is_searched_there():
 
     dataset = Dataset("shop", ZERO_SHOT, split(6), split(12), ("a", "b", "c"), gallery=split(20))
     parts = Parts(dataset, dataset.train, None, Preprocessing(8, 8, 1), quick_settings("digits"), ())
-    found = made(rows, parts, replace(FEW, points=12), Stages(None))
+    found = make_showcase(rows, parts, replace(FEW, points=12), Stages(None))
     unit = {name: torch.nn.functional.normalize(value.double()) for name, value in rows.items()}
     for query in found.gallery:
         best = (unit["gallery"] @ unit["test"][query.number]).sort(descending=True)
-        assert [one.label for one in query.neighbours] == ["abc"[int(row) % 3] for row in best.indices[:8]]
+        assert [one.label for one in query.neighbors] == ["abc"[int(row) % 3] for row in best.indices[:8]]
     nearest = (unit["test"] @ unit["gallery"].T).argmax(1).numpy()
     assert found.points.right == (nearest % 3 == np.arange(12) % 3).tolist()
-    assert found.confusion.voters == "gallery pictures"
+    assert found.confusion.voters == "gallery images"

@@ -15,9 +15,9 @@ from shadowmetric.app.serving.exporting.resident import HOUSE
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.app.serving.model import model_of
 from shadowmetric.errors import Mistake
+from shadowmetric.runtime.images import open_image
 from shadowmetric.runtime.index_file import read_index
 from shadowmetric.runtime.model import OnnxModel
-from shadowmetric.runtime.pictures import open_picture
 
 pytest_plugins = ["exported_fixtures"]
 
@@ -46,19 +46,19 @@ def test_it_has_all_that_a_device_needs(bundled):
     needs = (bundled.folder / "requirements.txt").read_text().split()
     assert [need.partition(">")[0] for need in needs] == ["numpy", "onnxruntime", "pillow"]
     assert "python -m device search" in (bundled.folder / "README.txt").read_text()
-    assert (bundled.model, bundled.pictures, bundled.broken) == ("int8", 40, [])
+    assert (bundled.model, bundled.images, bundled.broken) == ("int8", 40, [])
     files = [file for file in bundled.folder.rglob("*") if file.is_file()]
     assert bundled.bytes == sum(file.stat().st_size for file in files)
 
 
-def test_model_index_and_threshold_are_of_one_model(bundled, exported, pictures):
+def test_model_index_and_threshold_are_of_one_model(bundled, exported, images):
     assert (bundled.folder / "model.onnx").read_bytes() == exported.files["int8"].read_bytes()
     model = OnnxModel(bundled.folder / "model.onnx")
     about, contents = read_index(bundled.folder / "index.shadowmx")
     calibration = json.loads((bundled.folder / "calibration.json").read_text())
     assert about.fingerprint == calibration["fingerprint"] == model.about.fingerprint
     assert contents.classes == tuple(f"digit {label}" for label in range(10))
-    squares = np.stack([about.shape.square(open_picture(pictures / path)) for path in contents.paths])
+    squares = np.stack([about.shape.square(open_image(images / path)) for path in contents.paths])
     np.testing.assert_allclose(contents.rows, model.embed(squares), atol=1e-3)
 
 
@@ -77,29 +77,29 @@ def test_the_product_opens_its_index_with_its_model(bundled):
     assert model.about.fingerprint == gallery.about.fingerprint
 
 
-def test_the_float_model_is_taken_if_the_other_was_refused(digits_run, exported, pictures, tmp_path):
+def test_the_float_model_is_taken_if_the_other_was_refused(digits_run, exported, images, tmp_path):
     from dataclasses import replace
 
     refused = replace(exported, files={"fp32": exported.files["fp32"]}, refusal="too bad")
-    found = write_bundle(digits_run, refused, tmp_path / "new", pictures)
+    found = write_bundle(digits_run, refused, tmp_path / "new", images)
     assert found.model == "fp32"
     assert (tmp_path / "new" / "model.onnx").read_bytes() == exported.files["fp32"].read_bytes()
 
 
 def test_a_bundle_takes_the_place_of_a_bundle_and_says_what_is_gone(digits_run, exported, copy, tmp_path):
     fewer = write_digits(tmp_path / "fewer", count=1)
-    (fewer / "digit 3" / "broken.png").write_bytes(b"no picture")
+    (fewer / "digit 3" / "broken.png").write_bytes(b"no image")
     found = write_bundle(digits_run, exported, copy, fewer)
-    assert (found.pictures, len(found.broken)) == (10, 1)
+    assert (found.images, len(found.broken)) == (10, 1)
     assert "digit 3/broken.png" in found.broken[0]
-    assert "30 pictures of the index that was there are not in the new one." in found.notes
+    assert "30 images of the index that was there are not in the new one." in found.notes
     assert len(read_index(copy / "index.shadowmx")[1]) == 10
     assert names(tmp_path) == ["bundle", "fewer"]
 
 
 @pytest.mark.parametrize("stage", ["calibrate", "take_place", "write_index"])
 def test_what_fails_leaves_the_old_bundle_and_nothing_beside(
-    digits_run, exported, pictures, copy, tmp_path, monkeypatch, stage
+    digits_run, exported, images, copy, tmp_path, monkeypatch, stage
 ):
     def fail(*_, **__):
         raise RuntimeError("on purpose")
@@ -107,7 +107,7 @@ def test_what_fails_leaves_the_old_bundle_and_nothing_beside(
     before = {file: file.read_bytes() for file in copy.rglob("*") if file.is_file()}
     monkeypatch.setattr(bundling, stage, fail)
     with pytest.raises(RuntimeError, match="on purpose"):
-        write_bundle(digits_run, exported, copy, pictures)
+        write_bundle(digits_run, exported, copy, images)
     assert {file: file.read_bytes() for file in copy.rglob("*") if file.is_file()} == before
     assert names(tmp_path) == ["bundle"]
 
@@ -136,18 +136,18 @@ def test_a_folder_with_other_things_is_refused_and_an_empty_one_is_not(copy, tmp
         check_place(copy / "model.onnx")
 
 
-def test_pictures_none_of_which_can_be_read_are_refused(digits_run, exported, tmp_path):
-    (tmp_path / "pictures").mkdir()
-    (tmp_path / "pictures" / "a.png").write_bytes(b"no picture")
-    with pytest.raises(Mistake, match="none of the 1 pictures can be read"):
-        write_bundle(digits_run, exported, tmp_path / "new", tmp_path / "pictures")
-    assert names(tmp_path) == ["pictures"]
+def test_images_none_of_which_can_be_read_are_refused(digits_run, exported, tmp_path):
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "a.png").write_bytes(b"no image")
+    with pytest.raises(Mistake, match="none of the 1 images can be read"):
+        write_bundle(digits_run, exported, tmp_path / "new", tmp_path / "images")
+    assert names(tmp_path) == ["images"]
 
 
-def test_the_function_export_writes_a_bundle_too(digits_run, pictures, tmp_path, monkeypatch):
+def test_the_function_export_writes_a_bundle_too(digits_run, images, tmp_path, monkeypatch):
     monkeypatch.setattr(parity, "resident_bytes", lambda place, of_run: 5_000_000)
     monkeypatch.setattr(parity, "REPEATS", 3)
-    place = {"bundle": tmp_path / "bundle", "pictures": pictures}
+    place = {"bundle": tmp_path / "bundle", "images": images}
     found = serving.export(digits_run.folder, tmp_path / "out", int8=False, images=20, **place)
     assert (tmp_path / "bundle" / "model.onnx").read_bytes() == found.files["fp32"].read_bytes()
     assert len(read_index(tmp_path / "bundle" / "index.shadowmx")[1]) == 40

@@ -12,7 +12,7 @@ from exported_runs import IMAGES
 from shadowmetric.app.data.catalogue import open_dataset
 from shadowmetric.app.serving.exporting import export as exporting
 from shadowmetric.app.serving.exporting import parity
-from shadowmetric.app.serving.exporting.export import export, placed, refusal_of, training_squares
+from shadowmetric.app.serving.exporting.export import export, place_exports, refusal_of, training_squares
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.errors import Mistake, Stopped
 
@@ -63,8 +63,8 @@ def test_an_8_bit_model_below_the_limit_is_not_written_and_none_is_left_from_bef
 
 def test_a_loss_that_is_accepted_is_written(exported, tmp_path):
     lossy = figures(exported, recall_at_1=0.1)
-    assert placed(exported.files, lossy, tmp_path / "a", 5, "digits", 0.01, False).refusal is not None
-    accepted = placed(exported.files, lossy, tmp_path / "b", 5, "digits", 0.01, True)
+    assert place_exports(exported.files, lossy, tmp_path / "a", 5, "digits", 0.01, False).refusal is not None
+    accepted = place_exports(exported.files, lossy, tmp_path / "b", 5, "digits", 0.01, True)
     assert accepted.refusal is None
     assert names(tmp_path / "a") == ["model.onnx", "parity.json"]
     assert names(tmp_path / "b") == ["model-int8.onnx", "model.onnx", "parity.json"]
@@ -84,7 +84,7 @@ def test_a_float_file_that_gives_other_rows_stops_the_export(exported, tmp_path)
     for apart in (0.001, float("nan")):
         wrong = [replace(one, largest_cosine_error=apart) for one in exported.measured]
         with pytest.raises(Stopped, match="nothing was written"):
-            placed(exported.files, wrong, tmp_path / "new", 5, "digits", 0.01, False)
+            place_exports(exported.files, wrong, tmp_path / "new", 5, "digits", 0.01, False)
         assert not (tmp_path / "new").exists()
 
 
@@ -96,7 +96,7 @@ def test_without_int8_one_model_is_made_and_another_is_left_alone(quick, digits_
     assert [one.model for one in found.measured] == ["torch", "fp32"]
 
 
-def test_ranges_come_from_training_pictures_alone(digits_run):
+def test_ranges_come_from_training_images_alone(digits_run):
     dataset = open_dataset("digits")
     told = []
     found = np.concatenate(list(training_squares(digits_run, dataset, 50, lambda *stage: told.append(stage))))
@@ -114,7 +114,7 @@ def test_a_write_that_fails_leaves_the_old_files(exported, tmp_path, monkeypatch
 
     monkeypatch.setattr(os, "replace", no_room)
     with pytest.raises(OSError, match="no room"):
-        placed(exported.files, exported.measured, tmp_path, 5, "digits", 0.2, False)
+        place_exports(exported.files, exported.measured, tmp_path, 5, "digits", 0.2, False)
     assert {(tmp_path / name).read_text() for name in names(tmp_path)} == {"old"}
     assert len(names(tmp_path)) == 3
 

@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-from shadowmetric.app.serving.exporting.int8 import kept_in_float, write_int8
+from shadowmetric.app.serving.exporting.int8 import float_nodes, write_int8
 from shadowmetric.app.serving.model import fingerprint
 from shadowmetric.runtime.model import OnnxModel
 
@@ -37,7 +37,7 @@ def test_the_first_convolution_and_the_head_stay_in_float(exported):
     nodes = onnx.load(exported.files["fp32"]).graph.node
     first = next(node for node in nodes if node.op_type == "Conv")
     last = [node for node in nodes if node.op_type in ("Gemm", "MatMul")][-1]
-    assert kept_in_float(onnx.load(exported.files["fp32"])) == [first.name, last.name]
+    assert float_nodes(onnx.load(exported.files["fp32"])) == [first.name, last.name]
     after = {node.name: node for node in onnx.load(exported.files["int8"]).graph.node}
     assert after[first.name].input[1] == first.input[1]
     assert after[last.name].input[1] == last.input[1]
@@ -68,7 +68,7 @@ def test_its_metadata_are_those_of_the_float_model_but_for_the_fingerprint(digit
     assert (small.about.shape, small.about.trained) == (real.about.shape, real.about.trained)
 
 
-def test_the_same_pictures_give_the_same_file_and_others_another(exported, tmp_path):
+def test_the_same_images_give_the_same_file_and_others_another(exported, tmp_path):
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         write_int8(exported.files["fp32"], tmp_path / name, batches(seed))
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

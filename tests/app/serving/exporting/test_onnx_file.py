@@ -11,11 +11,11 @@ from exported_runs import quick_run
 from shadowmetric.app.serving.exporting import onnx_file
 from shadowmetric.app.serving.exporting.onnx_file import portable, preprocessing, silence, write_onnx
 from shadowmetric.app.serving.model import RunModel, fingerprint
-from shadowmetric.app.training.runs.trained import trained_embedder
+from shadowmetric.app.training.runs.trained import load_embedder
 from shadowmetric.errors import Mistake
 from shadowmetric.runtime.entries import About
+from shadowmetric.runtime.images import Shape
 from shadowmetric.runtime.model import METADATA, OnnxModel
-from shadowmetric.runtime.pictures import Shape
 
 pytest_plugins = ["exported_fixtures"]
 
@@ -53,7 +53,7 @@ def test_the_fingerprint_is_that_of_the_weights_and_the_metadata_says_what_it_ta
     assert model.about.shape == Shape(8, 8, 1)
     assert (model.about.root, model.about.model) == ("", ())
     words = model.session.get_modelmeta().custom_metadata_map
-    assert "grey, short side to 8 pixels (bilinear, antialiased), middle square of 8" in words["preprocessing"]
+    assert "gray, short side to 8 pixels (bilinear, antialiased), middle square of 8" in words["preprocessing"]
     assert json.loads(words[METADATA])["trained"]["loss"] == words["trained: loss"] == "shadow"
 
 
@@ -65,7 +65,7 @@ def test_no_folder_of_this_machine_is_in_the_file(digits_run, exported):
 
 
 def test_what_is_told_of_the_data_keeps_no_folder():
-    about = About(4, "f", Shape(8, 8, 3), ("/a/run",), "/a/pictures", {"data": "folder:/home/me/birds", "loss": "x"})
+    about = About(4, "f", Shape(8, 8, 3), ("/a/run",), "/a/images", {"data": "folder:/home/me/birds", "loss": "x"})
     told = portable(about)
     assert (told.model, told.root, told.trained) == ((), "", {"data": "folder:birds", "loss": "x"})
     assert portable(About(4, "f", about.shape, (), "", {"data": "cub200"})).trained == {"data": "cub200"}
@@ -74,7 +74,7 @@ def test_what_is_told_of_the_data_keeps_no_folder():
 
 def test_rows_have_length_1_even_if_the_runs_own_do_not(tmp_path):
     run = quick_run(tmp_path / "long rows", unit_rows=False, epochs=1)
-    embedder, model = trained_embedder(run), RunModel(run.folder)
+    embedder, model = load_embedder(run), RunModel(run.folder)
     write_onnx(embedder, model.about, tmp_path / "model.onnx")
     pixels = squares(model.about, 3)
     with torch.no_grad():

@@ -55,7 +55,7 @@ def test_cosine_errors_do_not_depend_on_lengths():
 def test_speed_is_measured_for_one_and_two_threads(digits_run, exported, compared):
     for one in exported.measured:
         assert set(one.milliseconds) == {"1", "2"}
-        assert min(one.pictures_per_second, *one.milliseconds.values()) > 0
+        assert min(one.images_per_second, *one.milliseconds.values()) > 0
     model, sizes = OnnxModel(exported.files["fp32"]), []
     embed = model.embed
     model.embed = lambda squares: sizes.append(len(squares)) or embed(squares)
@@ -73,7 +73,7 @@ def test_torch_gets_its_threads_back():
     assert torch.get_num_threads() == before
 
 
-def test_pictures_that_cannot_be_read_are_left_out_if_the_run_left_them_out(tmp_path, digits_run):
+def test_images_that_cannot_be_read_are_left_out_if_the_run_left_them_out(tmp_path, digits_run):
     from PIL import Image
 
     from shadowmetric.app.data.images import FileImages
@@ -81,7 +81,7 @@ def test_pictures_that_cannot_be_read_are_left_out_if_the_run_left_them_out(tmp_
 
     for number in range(3):
         Image.fromarray(np.full((8, 8), 80 * number, np.uint8)).save(tmp_path / f"{number}.png")
-    (tmp_path / "1.png").write_bytes(b"no picture")
+    (tmp_path / "1.png").write_bytes(b"no image")
     split = Split(FileImages(tmp_path, [f"{number}.png" for number in range(3)], 1), np.array([4, 5, 6]))
     models = {"torch": RunModel(digits_run.folder)}
     rows, labels, sample = parity.rows_of(models, split, True, lambda *_: None)

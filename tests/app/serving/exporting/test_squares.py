@@ -1,4 +1,4 @@
-"""Pictures of a dataset with serving's pixels, and samples of them."""
+"""Images of a dataset with serving's pixels, and samples of them."""
 
 import numpy as np
 from PIL import Image
@@ -6,7 +6,7 @@ from PIL import Image
 from shadowmetric.app.data.dataset import Split
 from shadowmetric.app.data.images import ArrayImages, FileImages
 from shadowmetric.app.serving.exporting.squares import some_of, some_of_each, square_of, squares_of
-from shadowmetric.runtime.pictures import Shape, open_picture
+from shadowmetric.runtime.images import Shape, open_image
 
 
 def split_of(labels):
@@ -21,7 +21,7 @@ def test_files_are_read_as_serving_reads_them(tmp_path):
     Image.fromarray(pixels).save(tmp_path / "a.png", exif=exif(6))
     shape = Shape(12, 16, 3)
     found = square_of(FileImages(tmp_path, ["a.png"]), 0, shape)
-    np.testing.assert_array_equal(found, shape.square(open_picture(tmp_path / "a.png")))
+    np.testing.assert_array_equal(found, shape.square(open_image(tmp_path / "a.png")))
     assert found.shape == (3, 12, 12)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from picture_folders import FakeModel, contents_of, indexed, unit, write_folder
+from image_folders import FakeModel, contents_of, indexed, unit, write_folder
 
 from shadowmetric.app.serving.galleries.approximate import KINDS, NEAREST, TARGET, built, check_kind
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
@@ -17,7 +17,7 @@ ABOUT = FakeModel().about
 
 
 def clustered(count, dim=16, seed=0):
-    """Return rows around twenty centres, as those of pictures are, some of them twice."""
+    """Return rows around twenty centers, as those of images are, some of them twice."""
     random = np.random.default_rng(seed)
     rows = random.normal(size=(20, dim))[random.integers(0, 20, count)] + 0.4 * random.normal(size=(count, dim))
     rows[: count // 10] = rows[count // 2 : count // 2 + count // 10]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from picture_folders import FakeModel, contents_of, indexed, unit, write_folder
+from image_folders import FakeModel, contents_of, indexed, unit, write_folder
 
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.app.serving.galleries.gallery import Gallery, open_gallery
@@ -83,7 +83,7 @@ def test_one_row_is_found(tmp_path):
 
 
 @pytest.mark.parametrize("k", [0, -1])
-def test_no_neighbours_are_refused(tmp_path, k):
+def test_no_neighbors_are_refused(tmp_path, k):
     with pytest.raises(Mistake, match="ask for 1 or more"):
         gallery_of(tmp_path, unit(np.eye(3))).nearest(np.eye(3, dtype=np.float32), k)
 
@@ -103,11 +103,11 @@ def test_no_queries_have_no_answers(tmp_path):
 def test_an_unknown_class_suggests_near_ones(tmp_path):
     indexed(FakeModel(), write_folder(tmp_path / "p", ("sparrow", "swallow", "zebra", "ant")), tmp_path / "x")
     gallery = FileGallery(tmp_path / "x")
-    with pytest.raises(Mistake, match=r"no picture has the class 'sparow'; there are 4, such as sparrow"):
+    with pytest.raises(Mistake, match=r"no image has the class 'sparow'; there are 4, such as sparrow"):
         gallery.nearest(np.zeros((1, ABOUT.dim), np.float32), 1, "sparow")
     with pytest.raises(Mistake, match="there are 4, such as ant, sparrow, swallow"):
         gallery.nearest(np.zeros((1, ABOUT.dim), np.float32), 1, "%%%")
-    with pytest.raises(Mistake, match="no picture has the class ''"):
+    with pytest.raises(Mistake, match="no image has the class ''"):
         gallery.nearest(np.zeros((1, ABOUT.dim), np.float32), 1, "")
 
 
@@ -115,21 +115,21 @@ def test_a_gallery_without_classes_says_so(tmp_path):
     write_index(tmp_path / "x", replace(ABOUT, dim=3), contents_of(unit(np.eye(3)), classes=()))
     gallery = FileGallery(tmp_path / "x")
     assert gallery.classes() == {}
-    with pytest.raises(Mistake, match="no picture has the class 'a'; there are 0"):
+    with pytest.raises(Mistake, match="no image has the class 'a'; there are 0"):
         gallery.nearest(np.eye(3, dtype=np.float32), 1, "a")
 
 
-def test_a_class_without_pictures_has_no_neighbours(tmp_path):
+def test_a_class_without_images_has_no_neighbors(tmp_path):
     gallery = gallery_of(tmp_path, unit(np.eye(3)), np.zeros(3, np.int32))
     assert gallery.classes() == {"x": 3, "y": 0, "z": 0}
     assert gallery.nearest(np.eye(3, dtype=np.float32), 2, "y") == [[], [], []]
 
 
-def test_an_index_without_pictures_has_no_neighbours(tmp_path):
+def test_an_index_without_images_has_no_neighbors(tmp_path):
     assert gallery_of(tmp_path, np.zeros((0, 3), np.float16)).nearest(np.eye(3, dtype=np.float32), 2) == [[], [], []]
 
 
-def test_keys_lead_to_pictures_and_rows(tmp_path):
+def test_keys_lead_to_images_and_rows(tmp_path):
     gallery = gallery_of(tmp_path, unit(np.random.default_rng(0).normal(size=(9, 3))), np.arange(9) % 4 - 1)
     for number in range(9):
         key = key_of(f"{number:05}.png")
@@ -146,7 +146,7 @@ def test_keys_lead_to_pictures_and_rows(tmp_path):
     assert gallery.classes() == {"x": 2, "y": 2, "z": 2}
 
 
-def test_classes_of_removed_pictures_are_gone(tmp_path):
+def test_classes_of_removed_images_are_gone(tmp_path):
     photos, out = write_folder(tmp_path / "p"), tmp_path / "x"
     indexed(FakeModel(), photos, out)
     assert FileGallery(out).classes() == {"ant": 4, "bee": 4, "cat": 4}

@@ -35,7 +35,7 @@ def test_a_copy_has_the_bytes_and_no_name_and_does_not_change(file):
 
 def full(*folders):
     """Return a copying that fails in some folders."""
-    whole = module.copied
+    whole = module.copy_file
 
     def copied(opened, folder):
         if folder in folders:
@@ -47,14 +47,14 @@ def full(*folders):
 
 def test_a_folder_without_room_is_passed_over(file, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(module, "copied", full(file.parent))
+    monkeypatch.setattr(module, "copy_file", full(file.parent))
     with copy_of(file) as copy:
         assert copy.read() == b"some bytes" * 1000
 
 
 def test_no_room_at_all_is_one_sentence(file, monkeypatch):
     temporary = Path(tempfile.gettempdir())
-    monkeypatch.setattr(module, "copied", full(file.parent, temporary))
+    monkeypatch.setattr(module, "copy_file", full(file.parent, temporary))
     with pytest.raises(Mistake) as refused:
         copy_of(file)
     assert str(refused.value) == (

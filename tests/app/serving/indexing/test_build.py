@@ -12,18 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from filelock import FileLock
-from picture_folders import DIM, FakeModel, indexed, small_index, write_folder, write_picture
+from image_folders import DIM, FakeModel, indexed, small_index, write_folder, write_image
 from PIL import Image
 
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.app.serving.indexing import build as indexing
 from shadowmetric.app.serving.indexing.build import Known, build_index
-from shadowmetric.app.serving.indexing.listing import list_pictures
+from shadowmetric.app.serving.indexing.listing import list_images
 from shadowmetric.errors import Mistake
+from shadowmetric.runtime.images import Shape
 from shadowmetric.runtime.index_file import read_index, write_index
-from shadowmetric.runtime.pictures import Shape
 
-COUNTS = ("pictures", "added", "changed", "removed", "unchanged", "embedded")
+COUNTS = ("images", "added", "changed", "removed", "unchanged", "embedded")
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ def check(out, folder, model=None):
     assert list(found.paths) == files
     model = model or FakeModel()
     for number, path in enumerate(files):
-        with Image.open(folder / path) as picture:
-            row = model.embed(np.asarray(picture)[None, None])[0]
+        with Image.open(folder / path) as image:
+            row = model.embed(np.asarray(image)[None, None])[0]
         assert np.allclose(found.rows[number], row, atol=1e-3), path
         label = path.split("/")[0] if "/" in path else None
         assert found.entry(number).label == label
@@ -60,7 +60,7 @@ def left_over(out):
     return sorted(set(os.listdir(out.parent)) - {out.name, f".{out.name}.lock", "photos"})
 
 
-def test_a_new_index_has_every_picture(photos, out):
+def test_a_new_index_has_every_image(photos, out):
     done = indexed(FakeModel(), photos, out)
     assert counts(done) == (12, 12, 0, 0, 0, 12)
     assert (done.broken, done.notes, done.approximate) == ([], [], "")
@@ -78,8 +78,8 @@ def test_nothing_is_embedded_again(photos, out):
 
 def test_only_what_is_new_is_embedded(photos, out):
     indexed(FakeModel(), photos, out)
-    write_picture(photos / "ant" / "new.png", 900)  # added
-    write_picture(photos / "bee" / "0.png", 901)  # changed
+    write_image(photos / "ant" / "new.png", 900)  # added
+    write_image(photos / "bee" / "0.png", 901)  # changed
     (photos / "cat" / "3.png").unlink()  # removed
     (photos / "cat" / "2.png").rename(photos / "cat" / "renamed.png")
     model = FakeModel()
@@ -88,7 +88,7 @@ def test_only_what_is_new_is_embedded(photos, out):
     check(out, photos)
 
 
-def test_a_picture_that_moves_to_another_class_keeps_its_row(photos, out):
+def test_an_image_that_moves_to_another_class_keeps_its_row(photos, out):
     indexed(FakeModel(), photos, out)
     row = FileGallery(out).row(read_index(out)[1].entry(0).key)
     (photos / "ant" / "0.png").rename(photos / "zebra.png")
@@ -119,7 +119,7 @@ def test_copies_are_embedded_once(photos, out):
         shutil.copy(photos / "bee" / "1.png", photos / name)
     model = FakeModel()
     done = indexed(model, photos, out)
-    assert (done.pictures, done.embedded, model.embedded) == (15, 12, 12)
+    assert (done.images, done.embedded, model.embedded) == (15, 12, 12)
     check(out, photos)
 
 
@@ -130,8 +130,8 @@ def test_a_copy_whose_twin_vanishes_meanwhile_is_indexed(photos, out):
         if stage == "comparing files" and share == 1.0:
             (photos / "ant" / "0.png").unlink()
 
-    done = build_index(FakeModel(), list_pictures(photos), out, tell=tell)
-    assert done.pictures == 12
+    done = build_index(FakeModel(), list_images(photos), out, tell=tell)
+    assert done.images == 12
     assert "ant/zz.png" in read_index(out)[1].paths
     assert [line for line in done.broken if "ant/0.png" in line] == done.broken != []
 
@@ -144,7 +144,7 @@ def test_swapped_names_are_two_changes_and_no_embedding(photos, out):
     check(out, photos)
 
 
-def test_many_pictures_outgrow_the_first_room():
+def test_many_images_outgrow_the_first_room():
     known = Known(DIM)
     digests, rows = [number.to_bytes(32) for number in range(2500)], np.random.default_rng(0).normal(size=(2500, DIM))
     for start in range(0, 2500, 700):
@@ -156,20 +156,20 @@ def test_many_pictures_outgrow_the_first_room():
     assert bytes(31) + b"!" not in Known(DIM)
 
 
-def test_broken_pictures_are_left_out_and_tried_again(photos, out):
+def test_broken_images_are_left_out_and_tried_again(photos, out):
     (photos / "ant" / "0.png").write_bytes(b"text")
     shutil.copy(photos / "ant" / "0.png", photos / "bee" / "copy.png")
     done = indexed(FakeModel(), photos, out)
     assert counts(done) == (11, 11, 0, 0, 0, 11)
     assert [sentence.split(" ")[0] for sentence in done.broken] == ["ant/0.png", "bee/copy.png"]
     assert len(indexed(FakeModel(), photos, out).broken) == 2
-    write_picture(photos / "ant" / "0.png", 0)
+    write_image(photos / "ant" / "0.png", 0)
     (photos / "bee" / "copy.png").unlink()
     assert counts(indexed(FakeModel(), photos, out)) == (12, 1, 0, 0, 11, 1)
     check(out, photos)
 
 
-def test_a_picture_that_breaks_leaves_the_index(photos, out):
+def test_an_image_that_breaks_leaves_the_index(photos, out):
     indexed(FakeModel(), photos, out)
     (photos / "ant" / "0.png").write_bytes(b"text")
     done = indexed(FakeModel(), photos, out)
@@ -177,12 +177,12 @@ def test_a_picture_that_breaks_leaves_the_index(photos, out):
     assert len(done.broken) == 1
 
 
-def test_no_good_picture_is_a_refusal_that_leaves_the_old_index(photos, out):
+def test_no_good_image_is_a_refusal_that_leaves_the_old_index(photos, out):
     indexed(FakeModel(), photos, out)
     before = out.read_bytes()
     for file in photos.rglob("*.png"):
         file.write_bytes(file.name.encode())
-    with pytest.raises(Mistake, match=r"none of the 12 pictures can be read; the first: ant/0\.png cannot"):
+    with pytest.raises(Mistake, match=r"none of the 12 images can be read; the first: ant/0\.png cannot"):
         indexed(FakeModel(), photos, out)
     assert out.read_bytes() == before
 
@@ -192,7 +192,7 @@ def test_another_model_embeds_all_and_says_so(photos, out):
     model = FakeModel(1)
     done = indexed(model, photos, out)
     assert (done.embedded, model.embedded, done.unchanged) == (12, 12, 12)
-    assert done.notes == ["The index was of another model: every picture is embedded again."]
+    assert done.notes == ["The index was of another model: every image is embedded again."]
     check(out, photos, FakeModel(1))
 
 
@@ -290,7 +290,7 @@ def test_ctrl_c_in_a_renewal_leaves_the_old_index(photos, out):
     before = out.read_bytes()
     write_folder(photos, ("dog", "elk"))
     for number, file in enumerate(sorted((photos / "dog").iterdir()) + sorted((photos / "elk").iterdir())):
-        write_picture(file, 500 + number)
+        write_image(file, 500 + number)
     with pytest.raises(KeyboardInterrupt):
         indexed(FakeModel(fail_at=1), photos, out, batch=3)
     assert out.read_bytes() == before
@@ -346,7 +346,7 @@ def test_a_file_that_changes_while_it_is_indexed_has_the_row_of_what_was_read(ph
     class Late(FakeModel):
         def embed(self, squares):
             if not self.batches:
-                write_picture(photos / "cat" / "3.png", 999)  # its digest was taken before
+                write_image(photos / "cat" / "3.png", 999)  # its digest was taken before
             return super().embed(squares)
 
     indexed(Late(), photos, out, batch=1)
@@ -358,7 +358,7 @@ def test_a_file_that_changes_while_it_is_indexed_has_the_row_of_what_was_read(ph
 def test_a_disk_that_is_full_leaves_the_old_index(photos, out, monkeypatch):
     indexed(FakeModel(), photos, out)
     before = out.read_bytes()
-    write_picture(photos / "ant" / "0.png", 950)
+    write_image(photos / "ant" / "0.png", 950)
 
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -392,7 +392,7 @@ def test_an_index_of_two_processes_is_refused(photos, out):
 CHILD = """
 import sys, time
 from pathlib import Path
-from picture_folders import FakeModel, indexed
+from image_folders import FakeModel, indexed
 from shadowmetric.app.serving.indexing import build as indexing
 
 indexing.PART_EVERY = -1.0
@@ -432,7 +432,7 @@ def test_a_kill_leaves_the_old_index_and_the_next_call_goes_on(photos, out):
     assert len(read_index(out)[1]) == 4
     model = FakeModel()
     done = indexed(model, photos, out)
-    assert (done.pictures, done.embedded, model.embedded) == (12, 4, 4)  # 4 of the old index, 4 of the part
+    assert (done.images, done.embedded, model.embedded) == (12, 4, 4)  # 4 of the old index, 4 of the part
     check(out, photos)
 
 

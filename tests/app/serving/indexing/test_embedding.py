@@ -1,20 +1,20 @@
-"""Pictures to rows: in order, a batch at a time, never far ahead of the model, the broken ones named."""
+"""Images to rows: in order, a batch at a time, never far ahead of the model, the broken ones named."""
 
 import hashlib
 import threading
 
 import numpy as np
 import pytest
-from picture_folders import FakeModel, pixels, write_folder, write_picture
+from image_folders import FakeModel, pixels, write_folder, write_image
 
 from shadowmetric.app.serving.indexing import embedding
-from shadowmetric.app.serving.indexing.embedding import digests_of, embed_pictures, in_threads
-from shadowmetric.app.serving.indexing.listing import Listed, list_pictures
-from shadowmetric.runtime.pictures import Shape
+from shadowmetric.app.serving.indexing.embedding import digests_of, embed_images, in_threads
+from shadowmetric.app.serving.indexing.listing import Listed, list_images
+from shadowmetric.runtime.images import Shape
 
 
 def made(model, folder, **more):
-    return list(embed_pictures(model, folder, list_pictures(folder).pictures, **more))
+    return list(embed_images(model, folder, list_images(folder).images, **more))
 
 
 def flat(batches):
@@ -24,11 +24,11 @@ def flat(batches):
 @pytest.mark.parametrize("batch", [1, 2, 5, 12, 13, 100])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_rows_equal_a_plain_loop(tmp_path, batch, threads):
-    listing, model = list_pictures(write_folder(tmp_path)), FakeModel()
+    listing, model = list_images(write_folder(tmp_path)), FakeModel()
     batches = made(model, tmp_path, batch=batch, threads=threads)
     assert [len(some) for some in batches] == [batch] * (12 // batch) + ([12 % batch] if 12 % batch else [])
     assert model.embedded == 12
-    for one, listed in zip(flat(batches), listing.pictures, strict=True):
+    for one, listed in zip(flat(batches), listing.images, strict=True):
         seed = 100 * "abc".index(listed.path[0]) + int(listed.path[4])
         row = FakeModel().embed(pixels(seed)[None, None])[0]
         assert one.listed == listed
@@ -36,12 +36,12 @@ def test_rows_equal_a_plain_loop(tmp_path, batch, threads):
         assert one.digest == hashlib.sha256((tmp_path / listed.path).read_bytes()).digest()
 
 
-def test_no_pictures_make_no_batches(tmp_path):
-    assert list(embed_pictures(FakeModel(), tmp_path, [])) == []
+def test_no_images_make_no_batches(tmp_path):
+    assert list(embed_images(FakeModel(), tmp_path, [])) == []
     assert list(digests_of(tmp_path, [])) == []
 
 
-def test_broken_pictures_are_named_and_left_out(tmp_path):
+def test_broken_images_are_named_and_left_out(tmp_path):
     write_folder(tmp_path)
     (tmp_path / "ant" / "1.png").write_bytes(b"text")
     (tmp_path / "bee" / "2.png").write_bytes((tmp_path / "bee" / "2.png").read_bytes()[:-40])
@@ -50,12 +50,12 @@ def test_broken_pictures_are_named_and_left_out(tmp_path):
     batches = made(FakeModel(), tmp_path, batch=4, broken=broken)
     assert [len(some) for some in batches] == [4, 4, 1]
     assert [sentence.split(" ")[0] for sentence in broken] == ["ant/1.png", "bee/2.png", "cat/3.png"]
-    assert all("cannot be read as a picture (" in sentence for sentence in broken)
+    assert all("cannot be read as an image (" in sentence for sentence in broken)
     assert len(flat(made(FakeModel(), tmp_path))) == 9
 
 
 def test_a_strip_that_is_too_narrow_is_named(tmp_path):
-    write_picture(tmp_path / "strip.png", 0, 1, 20_000)
+    write_image(tmp_path / "strip.png", 0, 1, 20_000)
     broken = []
     assert made(FakeModel(shape=Shape(96, 96, 1)), tmp_path, broken=broken) == []
     assert broken[0].startswith("strip.png")
@@ -64,11 +64,11 @@ def test_a_strip_that_is_too_narrow_is_named(tmp_path):
 
 def test_files_that_vanish_are_named(tmp_path):
     write_folder(tmp_path)
-    pictures = [*list_pictures(tmp_path).pictures, Listed("zebra/gone.png", "zebra")]
+    images = [*list_images(tmp_path).images, Listed("zebra/gone.png", "zebra")]
     broken, other = [], []
-    assert len(list(digests_of(tmp_path, pictures, broken=broken))) == 12
+    assert len(list(digests_of(tmp_path, images, broken=broken))) == 12
     assert broken == ["zebra/gone.png cannot be read (No such file or directory)."]
-    assert len(flat(embed_pictures(FakeModel(), tmp_path, pictures, broken=other))) == 12
+    assert len(flat(embed_images(FakeModel(), tmp_path, images, broken=other))) == 12
     assert [sentence.split(" ")[0] for sentence in other] == ["zebra/gone.png"]
 
 
@@ -82,9 +82,9 @@ def test_a_file_of_too_many_bytes_is_not_read(tmp_path, monkeypatch):
 
 
 def test_digests_are_those_of_the_files(tmp_path):
-    listing = list_pictures(write_folder(tmp_path))
-    found = list(digests_of(tmp_path, listing.pictures, threads=2))
-    assert found == [(one, hashlib.sha256((tmp_path / one.path).read_bytes()).digest()) for one in listing.pictures]
+    listing = list_images(write_folder(tmp_path))
+    found = list(digests_of(tmp_path, listing.images, threads=2))
+    assert found == [(one, hashlib.sha256((tmp_path / one.path).read_bytes()).digest()) for one in listing.images]
 
 
 def test_threads_keep_the_order_and_are_not_far_ahead():

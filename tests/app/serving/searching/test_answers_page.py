@@ -1,9 +1,9 @@
-"""The page of answers: every query and neighbour with its picture, needing no network, names as text."""
+"""The page of answers: every query and neighbor with its image, needing no network, names as text."""
 
 from html.parser import HTMLParser
 
 import pytest
-from picture_folders import HOSTILE, FakeModel, indexed, write_folder, write_picture
+from image_folders import HOSTILE, FakeModel, indexed, write_folder, write_image
 
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.app.serving.searching.answers_page import page_of
@@ -53,7 +53,7 @@ def test_the_page_shows_every_answer(photos, tmp_path):
     assert not [name for name, _ in read.attributes if name.startswith("on") or name == "href"]
 
 
-def test_pictures_that_are_gone_are_said_to_be(photos):
+def test_images_that_are_gone_are_said_to_be(photos):
     hits = [Hit(Entry(key_of(path), path, None), 0.5) for path in ("gone.png", "../../etc/passwd", "ant/1.png")]
     read = Read(page_of([Answer(photos / "ant" / "0.png", hits)], str(photos), "t"))
     assert read.words.count("not there") == 2
@@ -62,7 +62,7 @@ def test_pictures_that_are_gone_are_said_to_be(photos):
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_are_text(tmp_path, name):
-    query = write_picture(tmp_path / "photos" / name, 0)
+    query = write_image(tmp_path / "photos" / name, 0)
     hits = [Hit(Entry(key_of(name), name, name), 0.25), Hit(Entry(key_of(name), f"gone {name}", name), 0.25)]
     page = page_of([Answer(query, hits)], str(query.parent), name)
     read = Read(page)

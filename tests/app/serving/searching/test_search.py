@@ -1,7 +1,7 @@
-"""Searching with pictures: each finds itself, batches do not matter, broken ones are refused or named."""
+"""Searching with images: each finds itself, batches do not matter, broken ones are refused or named."""
 
 import pytest
-from picture_folders import FakeModel, indexed, write_folder, write_picture
+from image_folders import FakeModel, indexed, write_folder, write_image
 
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.app.serving.searching import search as searching
@@ -20,7 +20,7 @@ def gallery(tmp_path, photos):
     return FileGallery(tmp_path / "x")
 
 
-def test_every_picture_finds_itself_first(photos, gallery):
+def test_every_image_finds_itself_first(photos, gallery):
     queries = sorted(photos.rglob("*.png"))
     answers = list(search(gallery, FakeModel(), queries, 3))
     assert [answer.query for answer in answers] == queries
@@ -47,13 +47,13 @@ def test_a_class_limits_what_is_found(photos, gallery):
 
 
 def test_an_unknown_class_is_refused(photos, gallery):
-    with pytest.raises(Mistake, match="no picture has the class 'cats'; there are 3, such as cat"):
+    with pytest.raises(Mistake, match="no image has the class 'cats'; there are 3, such as cat"):
         list(search(gallery, FakeModel(), [photos / "ant" / "0.png"], label="cats"))
 
 
 def test_a_broken_query_is_refused(photos, gallery, tmp_path):
     (tmp_path / "bad.png").write_bytes(b"text")
-    with pytest.raises(BrokenImage, match=r"bad\.png cannot be read as a picture"):
+    with pytest.raises(BrokenImage, match=r"bad\.png cannot be read as an image"):
         list(search(gallery, FakeModel(), [photos / "ant" / "0.png", tmp_path / "bad.png"]))
 
 
@@ -73,8 +73,8 @@ def test_a_batch_of_broken_queries_is_no_batch(gallery, tmp_path):
     assert list(search(gallery, model, [])) == []
 
 
-def test_queries_of_any_size_and_colour_are_squared(gallery, tmp_path):
-    query = write_picture(tmp_path / "wide.png", 5, 40, 23)
+def test_queries_of_any_size_and_color_are_squared(gallery, tmp_path):
+    query = write_image(tmp_path / "wide.png", 5, 40, 23)
     (answer,) = search(gallery, FakeModel(), [query], 1)
     assert isinstance(answer, Answer)
     assert len(answer.hits) == 1

@@ -1,4 +1,4 @@
-"""A small index of coloured pictures, and a model that is a function of pixels."""
+"""A small index of colored images, and a model that is a function of pixels."""
 
 import contextlib
 import io
@@ -17,18 +17,18 @@ from shadowmetric.app.serving.server.app import make_app
 from shadowmetric.app.serving.server.running import Server, address_of, listen
 from shadowmetric.app.serving.server.settings import ServeSettings
 from shadowmetric.runtime.entries import About
+from shadowmetric.runtime.images import Shape, open_image
 from shadowmetric.runtime.index_file import Contents, write_index
-from shadowmetric.runtime.pictures import Shape, open_picture
 
-COLOURS = {"red": (200, 40, 30), "green": (40, 180, 60), "blue": (40, 60, 210)}
-EACH = 6  # pictures of a colour
+COLORS = {"red": (200, 40, 30), "green": (40, 180, 60), "blue": (40, 60, 210)}
+EACH = 6  # images of a color
 DIM = 12
 SHAPE = Shape(8, 8, 3)
 TRAINED = {"loss": "shadow", "data": "folder:/home/somebody/secret/birds", "Recall@1 on its test images": "71.0 %"}
 
 
 class Pixels:
-    """A model whose embedding is the mean colour of quarters of the picture."""
+    """A model whose embedding is the mean color of quarters of the image."""
 
     def __init__(self, fingerprint="f" * 64):
         self.about = About(DIM, fingerprint, SHAPE, ("/srv/models/run",), "", TRAINED)
@@ -39,31 +39,31 @@ class Pixels:
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def picture_of(colour, seed=0, size=(60, 40)):
-    """Return a picture of a colour with noise."""
+def image_of(color, seed=0, size=(60, 40)):
+    """Return an image of a color with noise."""
     rng = np.random.default_rng(seed)
-    pixels = np.array(colour) + rng.normal(0, 18, (size[1], size[0], 3)) + rng.uniform(-25, 25, 3)
+    pixels = np.array(color) + rng.normal(0, 18, (size[1], size[0], 3)) + rng.uniform(-25, 25, 3)
     return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
 
 
-def as_bytes(picture, kind="PNG", **more):
-    """Return an encoded picture."""
+def as_bytes(image, kind="PNG", **more):
+    """Return an encoded image."""
     out = io.BytesIO()
-    picture.save(out, kind, **more)
+    image.save(out, kind, **more)
     return out.getvalue()
 
 
-def write_pictures(root):
-    """Write pictures, a folder for each colour; return their paths."""
-    for name, colour in COLOURS.items():
+def write_images(root):
+    """Write images, a folder for each color; return their paths."""
+    for name, color in COLORS.items():
         (root / name).mkdir(parents=True, exist_ok=True)
         for number in range(EACH):
-            picture_of(colour, seed=number).save(root / name / f"{number}.png")
+            image_of(color, seed=number).save(root / name / f"{number}.png")
     return sorted(path.relative_to(root).as_posix() for path in root.rglob("*.png"))
 
 
 def write_small_index(out, root, paths, model=None, labels=None):
-    """Write an index of paths below the root; those that cannot be read get the row of a grey picture."""
+    """Write an index of paths below the root; those that cannot be read get the row of a gray image."""
     model = model or Pixels()
     squares = np.stack([square_at(root, path) for path in paths]) if paths else np.empty((0, 3, 8, 8), np.uint8)
     labels = [path.split("/")[0] for path in paths] if labels is None else labels
@@ -82,7 +82,7 @@ def write_small_index(out, root, paths, model=None, labels=None):
 
 def square_at(root, path):
     try:
-        return SHAPE.square(open_picture(root / path))
+        return SHAPE.square(open_image(root / path))
     except ValueError:
         return np.full((3, 8, 8), 120, np.uint8)
 
@@ -118,31 +118,31 @@ def listening(app):
 
 @pytest.fixture(scope="session")
 def made():
-    """What tests make their own pictures, indexes and applications with."""
+    """What tests make their own images, indexes and applications with."""
     return SimpleNamespace(
         Asked=Asked,
         listening=listening,
         Pixels=Pixels,
-        COLOURS=COLOURS,
+        COLORS=COLORS,
         EACH=EACH,
-        picture_of=picture_of,
+        image_of=image_of,
         as_bytes=as_bytes,
-        write_pictures=write_pictures,
+        write_images=write_images,
         write_small_index=write_small_index,
     )
 
 
 @pytest.fixture(scope="session")
-def pictures(tmp_path_factory):
-    """A folder of pictures, which no test changes."""
-    root = tmp_path_factory.mktemp("indexed") / "pictures"
-    return root, write_pictures(root)
+def make_images(tmp_path_factory):
+    """A folder of images, which no test changes."""
+    root = tmp_path_factory.mktemp("indexed") / "images"
+    return root, write_images(root)
 
 
 @pytest.fixture(scope="session")
-def small_index(pictures, tmp_path_factory):
+def small_index(images, tmp_path_factory):
     """An index of them."""
-    root, paths = pictures
+    root, paths = images
     return write_small_index(tmp_path_factory.mktemp("index") / "small.shadowmx", root, paths)
 
 
@@ -156,5 +156,5 @@ def asked(small_index):
 
 @pytest.fixture
 def red():
-    """The bytes of a red picture that is not in the index."""
-    return as_bytes(picture_of(COLOURS["red"], seed=99))
+    """The bytes of a red image that is not in the index."""
+    return as_bytes(image_of(COLORS["red"], seed=99))

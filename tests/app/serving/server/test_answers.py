@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from shadowmetric.app.serving.server.answers import answer, shown, without_folders
-from shadowmetric.app.serving.server.searched import told_apart
+from shadowmetric.app.serving.server.answers import answer, printable, without_folders
+from shadowmetric.app.serving.server.searched import distinct_class_names
 from shadowmetric.runtime.entries import Entry, Hit
 
 
@@ -15,7 +15,7 @@ def hit(similarity, path="a/b.png", label="a"):
 
 def test_classes_that_look_the_same_are_told_apart():
     names = ["caf\udce9", "caf\udce8", "caf\udce7", "tea"]
-    found = told_apart(dict(zip(names, (3, 2, 1, 4), strict=True)))
+    found = distinct_class_names(dict(zip(names, (3, 2, 1, 4), strict=True)))
     first = next(iter(found))
     assert list(found) == [first, f"{first} (2)", f"{first} (3)", "tea"]
     assert [value for value in found.values()] == list(zip(names, (3, 2, 1, 4), strict=True))
@@ -31,7 +31,7 @@ def test_names_that_are_no_utf_8_can_be_sent():
     found = answer([hit(0.5, "a/\udcff\ud83d.png", "\udc80")], {}).hits[0]
     assert (found.path, found.label) == ("a/\ufffd\ufffd.png", "\ufffd")
     json.dumps(found.model_dump(), ensure_ascii=False).encode("utf-8")
-    assert shown("Grünspecht 🐦") == "Grünspecht 🐦"
+    assert printable("Grünspecht 🐦") == "Grünspecht 🐦"
 
 
 @pytest.mark.parametrize(

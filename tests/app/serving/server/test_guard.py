@@ -96,7 +96,7 @@ def test_a_name_that_is_none_is_one_sentence(name):
 
 
 def test_every_answer_has_the_headers_of_security(asked):
-    for address in [*ADDRESSES, f"/api/pictures/{key_of('red/0.png')}", "/api/pictures/x"]:
+    for address in [*ADDRESSES, f"/api/images/{key_of('red/0.png')}", "/api/images/x"]:
         answer = asked.client.get(address)
         policy = answer.headers["Content-Security-Policy"]
         assert "script-src 'self'" in policy
@@ -147,7 +147,7 @@ def test_methods_that_are_not_there_are_405_in_one_sentence(asked):
 def test_requests_are_counted_by_route_and_status_and_stages_are_timed(asked, red):
     asked.search(red)
     asked.search(b"words")
-    asked.client.get(f"/api/pictures/{key_of('red/0.png')}")
+    asked.client.get(f"/api/images/{key_of('red/0.png')}")
     asked.client.get("/one")
     asked.client.get("/two")
     asked.client.request("BREW", "/health")
@@ -155,7 +155,7 @@ def test_requests_are_counted_by_route_and_status_and_stages_are_timed(asked, re
     for line in (
         'shadowmetric_requests_total{method="POST",route="/api/search",status="200"} 1.0',
         'shadowmetric_requests_total{method="POST",route="/api/search",status="422"} 1.0',
-        'shadowmetric_requests_total{method="GET",route="/api/pictures/{key}",status="200"} 1.0',
+        'shadowmetric_requests_total{method="GET",route="/api/images/{key}",status="200"} 1.0',
         'shadowmetric_requests_total{method="GET",route="none",status="404"} 2.0',
         'shadowmetric_requests_total{method="other",route="/health",status="405"} 1.0',
         'shadowmetric_refused_total{status="422"} 1.0',
@@ -210,11 +210,11 @@ def test_a_request_that_is_cancelled_is_told_that_the_server_stops(asked, begun)
         assert json.loads(sent[1]["body"]) == {"detail": "The server is stopping; try again in a second."}
 
 
-def test_no_answer_tells_where_anything_is(asked, pictures, red, small_index):
-    root, _ = pictures
+def test_no_answer_tells_where_anything_is(asked, images, red, small_index):
+    root, _ = images
     answers = [asked.client.get(address) for address in ADDRESSES if address != "/nowhere"]
-    answers += [asked.search(red), asked.search(b"words"), asked.client.get("/api/pictures/x")]
-    answers.append(asked.client.get(f"/api/pictures/{key_of('red/0.png')}/neighbours"))
+    answers += [asked.search(red), asked.search(b"words"), asked.client.get("/api/images/x")]
+    answers.append(asked.client.get(f"/api/images/{key_of('red/0.png')}/neighbors"))
     for answer in answers:
         for secret in (str(root), str(root.parent), str(small_index), "/srv/models", "/home/somebody", "f" * 64):
             assert secret not in answer.text
@@ -223,10 +223,10 @@ def test_no_answer_tells_where_anything_is(asked, pictures, red, small_index):
 
 def test_classes_are_suggested_by_words_some_at_a_time(asked, made):
     about = asked.client.get("/api/index").json()
-    assert about["pictures"] == 3 * made.EACH
-    assert about["classes"] == [{"name": name, "pictures": made.EACH} for name in ("blue", "green", "red")]
+    assert about["images"] == 3 * made.EACH
+    assert about["classes"] == [{"name": name, "images": made.EACH} for name in ("blue", "green", "red")]
     assert about["trained"]["data"] == "folder:birds"
-    assert about["limits"] == {"bytes": 16_000_000, "pixels": 40_000_000, "neighbours": 200}
+    assert about["limits"] == {"bytes": 16_000_000, "pixels": 40_000_000, "neighbors": 200}
     some = asked.client.get("/api/index", params={"contains": "RE"}).json()
     assert [one["name"] for one in some["classes"]] == ["red", "green"]
     assert (some["classes_matching"], some["classes_in_all"]) == (2, 3)

@@ -73,7 +73,7 @@ def test_beyond_the_line_is_503_at_once_while_health_answers(made, small_index, 
 
 def test_a_large_upload_that_is_refused_sees_why(made, small_index):
     with slow_server(made, small_index, at_once=1, waiting=0) as (_, model, address, threads):
-        body = made.as_bytes(made.picture_of((9, 9, 9)))
+        body = made.as_bytes(made.image_of((9, 9, 9)))
         held = threads.submit(httpx.post, f"{address}/api/search", content=body, timeout=60)
         model.begun.acquire()
         assert httpx.post(f"{address}/api/search", content=bytes(8_000_000), timeout=60).status_code == 503
@@ -140,16 +140,16 @@ def test_somebody_who_asks_before_sending_is_told_at_once(impatient):
 
 
 def test_memory_stays_flat_over_hundreds_of_requests(asked, made):
-    body = made.as_bytes(made.picture_of((9, 99, 199), size=(600, 400)), "JPEG")
+    body = made.as_bytes(made.image_of((9, 99, 199), size=(600, 400)), "JPEG")
 
     def some(count):
         for _ in range(count):
             found = asked.search(body).json()["hits"]
-            asked.client.get(f"/api/pictures/{found[0]['key']}")
+            asked.client.get(f"/api/images/{found[0]['key']}")
             asked.search(b"words")
 
     some(50)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     some(150)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert grown < 40_000, f"{grown} kB more; one decoded picture has 720"
+    assert grown < 40_000, f"{grown} kB more; one decoded image has 720"

@@ -19,14 +19,14 @@ from shadowmetric.runtime.entries import key_of
 
 ADDRESSES = (
     "/api/search",
-    "/api/pictures/{key}",
-    "/api/pictures/{key}/neighbours",
+    "/api/images/{key}",
+    "/api/images/{key}/neighbors",
     "/api/index",
     "/health",
     "/metrics",
 )
 NOTHING_TO_GET_WRONG = ("/health", "/metrics")
-# not positive_data_acceptance: OpenAPI cannot say which bytes are a picture, or which keys are in the index
+# not positive_data_acceptance: OpenAPI cannot say which bytes are an image, or which keys are in the index
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -48,7 +48,7 @@ def test_every_status_is_documented_with_its_words(asked):
         assert schema == {"$ref": "#/components/schemas/Problem"}
     assert {parameter["name"] for parameter in search["parameters"]} == {"k", "class"}
     assert "HTTPValidationError" not in page["components"]["schemas"]
-    shown = page["paths"]["/api/pictures/{key}"]["get"]["responses"]
+    shown = page["paths"]["/api/images/{key}"]["get"]["responses"]
     assert list(shown["200"]["content"]) == ["image/jpeg"]
     assert list(shown["404"]["content"]) == ["application/json"]
 
@@ -76,13 +76,13 @@ def test_whatever_is_asked_gets_an_answer_that_the_page_describes(described, add
     ask()
 
 
-def test_pictures_and_keys_that_are_there_are_described_too(described, red):
+def test_images_and_keys_that_are_there_are_described_too(described, red):
     by_address = {found.ok().path: found.ok() for found in described.get_all_operations()}
     key = key_of("red/0.png")
     cases = [
         by_address["/api/search"].Case(query={"k": 3, "class": "red"}, body=red, media_type="image/png"),
-        by_address["/api/pictures/{key}"].Case(path_parameters={"key": key}, query={"side": 64}),
-        by_address["/api/pictures/{key}/neighbours"].Case(path_parameters={"key": key}),
+        by_address["/api/images/{key}"].Case(path_parameters={"key": key}, query={"side": 64}),
+        by_address["/api/images/{key}/neighbors"].Case(path_parameters={"key": key}),
         by_address["/api/index"].Case(query={"contains": "re"}),
     ]
     for case in cases:

@@ -15,10 +15,10 @@ EVIL = "<img src=x onerror=alert(1)>"
 @pytest.fixture(scope="module")
 def server(made, tmp_path_factory):
     """A server whose index has a class with a hostile name too."""
-    root = tmp_path_factory.mktemp("page") / "pictures"
-    made.write_pictures(root)
+    root = tmp_path_factory.mktemp("page") / "images"
+    made.write_images(root)
     (root / EVIL).mkdir()
-    made.picture_of((120, 120, 120)).save(root / EVIL / f"{EVIL}.png")
+    made.image_of((120, 120, 120)).save(root / EVIL / f"{EVIL}.png")
     paths = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.png"))
     index = made.write_small_index(root.parent / "i.shadowmx", root, paths)
     app = made.Asked(index, ServeSettings(max_upload_mb=1)).app
@@ -69,14 +69,14 @@ def opened(browser, server):
         found.context.close()
 
 
-def test_an_upload_shows_its_neighbours_and_nothing_is_asked_of_others(opened, server, photo):
+def test_an_upload_shows_its_neighbors_and_nothing_is_asked_of_others(opened, server, photo):
     found = opened()
-    assert found.text("#about") == "19 pictures, 4 classes"
+    assert found.text("#about") == "19 images, 4 classes"
     assert found.page.get_attribute("#page", "data-state") == "empty"
     found.upload(photo)
     assert found.names()[:6] == ["red"] * 6
     assert len(found.names()) == 12
-    assert found.text("#said").startswith("12 neighbours; 6 are ")
+    assert found.text("#said").startswith("12 neighbors; 6 are ")
     scores = [float(text) for text in found.page.locator(".scale").all_inner_texts()]
     assert scores == sorted(scores, reverse=True)
     loaded = "[...document.images].every(one => one.complete && one.naturalWidth > 0)"
@@ -86,18 +86,18 @@ def test_an_upload_shows_its_neighbours_and_nothing_is_asked_of_others(opened, s
     assert found.text("#asked-name").startswith("my photo.png")
 
 
-def test_a_neighbour_is_searched_on_from_and_back_comes_back(opened, photo):
+def test_a_neighbor_is_searched_on_from_and_back_comes_back(opened, photo):
     found = opened()
     found.upload(photo)
     first = found.names()
     last = found.page.locator(".hit").nth(11)
     path = last.get_attribute("title")
     last.click()
-    found.settled(re.compile("neighbours"))
+    found.settled(re.compile("neighbors"))
     found.page.wait_for_selector("#trail:not([hidden])")
     assert path in found.text("#asked-name")
     assert path not in [one.get_attribute("title") for one in found.page.locator(".hit").all()]
-    assert "picture=" in found.page.url
+    assert "image=" in found.page.url
     assert found.page.locator(".crumb").count() == 2
     found.page.go_back()
     found.page.wait_for_selector("#trail", state="hidden")
@@ -115,15 +115,15 @@ def test_a_neighbour_is_searched_on_from_and_back_comes_back(opened, photo):
     assert found.said == []
 
 
-def test_a_search_from_a_picture_has_an_address_of_its_own(opened, photo):
+def test_a_search_from_an_image_has_an_address_of_its_own(opened, photo):
     found = opened()
     found.upload(photo)
     address = found.page.locator(".hit").nth(0).get_attribute("href")
     again = opened(address)
-    again.settled(re.compile("neighbours"))
+    again.settled(re.compile("neighbors"))
     assert again.names()[:5] == ["red"] * 5
     again.page.reload()
-    again.settled(re.compile("neighbours"))
+    again.settled(re.compile("neighbors"))
     assert again.names()[:5] == ["red"] * 5
 
 
@@ -134,17 +134,17 @@ def test_a_class_and_a_number_are_asked_for(opened, photo):
     found.page.wait_for_selector("#classes option[value=green]:only-child", state="attached")
     found.page.fill("#class", "green")
     found.page.keyboard.press("Enter")
-    found.settled("6 neighbours, all green.")
+    found.settled("6 neighbors, all green.")
     assert found.names() == ["green"] * 6
     assert "class=green" in found.page.url
     found.page.click("#clear")
-    found.settled("12 neighbours")
+    found.settled("12 neighbors")
     found.page.select_option("#count", "6")
-    found.settled("6 neighbours, all red.")
+    found.settled("6 neighbors, all red.")
     assert "k=6" in found.page.url
     found.page.fill("#class", "purple")
     found.page.keyboard.press("Enter")
-    found.settled("No picture has the class “purple”.")
+    found.settled("No image has the class “purple”.")
     assert found.names() == []
 
 
@@ -152,11 +152,11 @@ def test_hostile_names_are_only_words(opened, photo):
     found = opened()
     found.upload(photo)
     found.page.select_option("#count", "24")
-    found.settled("19 neighbours")
+    found.settled("19 neighbors")
     assert EVIL in found.names()
     found.page.locator(".hit").filter(has_text=EVIL).first.click()
     found.page.wait_for_selector("#trail:not([hidden])")
-    found.settled(re.compile("neighbours"))
+    found.settled(re.compile("neighbors"))
     assert EVIL in found.text("#trail")
     assert found.page.locator("img[src=x]").count() == 0
     assert found.dialogs == found.said == []
@@ -188,7 +188,7 @@ def test_everything_works_with_the_keyboard_alone(opened, photo):
     while not choosers:
         page.wait_for_timeout(20)
     choosers[0].set_files(photo)
-    found.settled("12 neighbours")
+    found.settled("12 neighbors")
     page.keyboard.press("Home")
     page.focus("#trained summary")
     page.keyboard.press("Enter")
@@ -204,8 +204,8 @@ def test_everything_works_with_the_keyboard_alone(opened, photo):
     assert page.evaluate("document.activeElement === document.querySelector('.hit')")
     page.keyboard.press("Enter")
     page.wait_for_selector("#trail:not([hidden])")
-    found.settled("12 neighbours")
-    assert focused() == "results", "the new neighbours are next"
+    found.settled("12 neighbors")
+    assert focused() == "results", "the new neighbors are next"
     page.keyboard.press("Tab")
     assert focused() == "crumb"
     page.keyboard.press("Enter")
@@ -225,10 +225,10 @@ def test_what_changes_is_announced_and_everything_has_a_name(opened, photo):
     assert nameless == []
     assert found.page.evaluate("[...document.images].every(one => one.hasAttribute('alt'))")
     label = found.page.locator(".hit").first.get_attribute("aria-label")
-    assert re.fullmatch(r"red, similarity \d\.\d{3}\. Search on from this picture\.", label)
+    assert re.fullmatch(r"red, similarity \d\.\d{3}\. Search on from this image\.", label)
 
 
-def test_a_picture_can_be_pasted_and_dropped(opened, red):
+def test_an_image_can_be_pasted_and_dropped(opened, red):
     found = opened()
     event = """(name, bytes) => {
         const given = new DataTransfer();
@@ -239,7 +239,7 @@ def test_a_picture_can_be_pasted_and_dropped(opened, red):
     }"""
     for name in ("paste", "drop"):
         found.page.evaluate(f"([name, bytes]) => ({event})(name, bytes)", [name, list(red)])
-        found.settled("12 neighbours")
+        found.settled("12 neighbors")
         assert found.names()[0] == "red"
         found.page.click("#home")
         found.page.wait_for_selector("#page[data-state=empty]")
@@ -255,14 +255,14 @@ def test_errors_are_plain_words(opened, server, photo, tmp_path, made, monkeypat
     words = tmp_path / "words.png"
     words.write_text("words")
     found.upload(words)
-    found.settled("The upload is no picture; send a JPEG, PNG or WebP file.")
+    found.settled("The upload is no image; send a JPEG, PNG or WebP file.")
     assert not found.page.is_visible("#again")
     (tmp_path / "empty.png").write_bytes(b"")
     found.upload(tmp_path / "empty.png")
     found.settled("This file is empty.")
     (tmp_path / "large.png").write_bytes(bytes(1_500_000))
     found.upload(tmp_path / "large.png")
-    found.settled("This picture has 1.5 MB; the most is 1 MB.")
+    found.settled("This image has 1.5 MB; the most is 1 MB.")
     Image.new("L", (9000, 9000)).save(tmp_path / "bomb.png")
     found.upload(tmp_path / "bomb.png")
     found.settled("the most is 40,000,000")
@@ -271,10 +271,10 @@ def test_errors_are_plain_words(opened, server, photo, tmp_path, made, monkeypat
         found.upload(photo)
         found.settled("The server is busy.")
     found.page.click("#again")
-    found.settled("12 neighbours")
+    found.settled("12 neighbors")
     assert not found.page.is_visible("#trouble")
     found.page.reload()
-    found.settled("Pictures are not kept when the page is left.")
+    found.settled("Images are not kept when the page is left.")
 
 
 def test_a_server_that_is_gone_is_said_and_can_be_tried_again(opened, photo):
@@ -284,15 +284,15 @@ def test_a_server_that_is_gone_is_said_and_can_be_tried_again(opened, photo):
     found.settled("The server does not answer.")
     found.context.set_offline(False)
     found.page.click("#again")
-    found.settled("12 neighbours")
+    found.settled("12 neighbors")
 
 
 def test_a_thumbnail_that_is_not_there_says_so(opened, photo):
     found = opened()
-    found.page.route("**/api/pictures/**", lambda route: route.abort())
+    found.page.route("**/api/images/**", lambda route: route.abort())
     found.upload(photo)
     found.page.locator(".missing").first.wait_for()
-    assert found.page.locator(".missing").first.inner_text() == "This picture cannot be shown."
+    assert found.page.locator(".missing").first.inner_text() == "This image cannot be shown."
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (360, "dark"), (1280, "light")])
@@ -302,24 +302,24 @@ def test_no_width_scrolls_sideways_and_words_can_be_read(opened, photo, width, s
     assert not found.page.evaluate(sideways)
     found.upload(photo)
     found.page.select_option("#count", "24")
-    found.settled("19 neighbours")
+    found.settled("19 neighbors")
     found.page.click("#trained summary")
     for _ in range(3):
         found.page.locator(".hit").last.click()
-        found.settled("18 neighbours")
+        found.settled("18 neighbors")
     assert not found.page.evaluate(sideways)
     small = found.page.evaluate(
         """[...document.querySelectorAll(".button, select, input[type=text], .crumb")]
             .filter(one => one.offsetParent && one.offsetHeight < 40).map(one => one.outerHTML)"""
     )
     assert small == []
-    colours = found.page.evaluate(CONTRAST)
-    assert min(colours.values()) >= 4.5, colours
+    colors = found.page.evaluate(CONTRAST)
+    assert min(colors.values()) >= 4.5, colors
 
 
 CONTRAST = """() => {
-    const light = (colour) => {
-        const [r, g, b] = colour.match(/[0-9.]+/g).map(Number).map(part => part / 255)
+    const light = (color) => {
+        const [r, g, b] = color.match(/[0-9.]+/g).map(Number).map(part => part / 255)
             .map(part => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
     };

@@ -44,11 +44,11 @@ def test_an_upload_finds_its_like_best_first(asked, made, red):
     assert set(found["milliseconds"]) == {"decode", "embed", "search"}
     first = found["hits"][0]
     assert first["key"] == key_of(first["path"])
-    assert first["picture"] == f"/api/pictures/{first['key']}"
+    assert first["image"] == f"/api/images/{first['key']}"
 
 
-def test_a_picture_of_the_index_finds_itself(asked, pictures):
-    root, paths = pictures
+def test_an_image_of_the_index_finds_itself(asked, images):
+    root, paths = images
     first = asked.search((root / paths[3]).read_bytes(), k=1).json()["hits"][0]
     assert first["path"] == paths[3]
     assert first["similarity"] == pytest.approx(1, abs=1e-3)
@@ -57,7 +57,7 @@ def test_a_picture_of_the_index_finds_itself(asked, pictures):
 @pytest.mark.parametrize("kind", ["JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF"])
 @pytest.mark.parametrize("said", ["text/plain", "multipart/form-data; boundary=x"])
 def test_formats_are_known_by_content_whatever_is_said_of_them(asked, made, kind, said):
-    body = made.as_bytes(made.picture_of(made.COLOURS["blue"], seed=50), kind)
+    body = made.as_bytes(made.image_of(made.COLORS["blue"], seed=50), kind)
     answer = asked.client.post("/api/search", content=body, headers={"Content-Type": said})
     assert answer.json()["hits"][0]["label"] == "blue"
 
@@ -65,26 +65,26 @@ def test_formats_are_known_by_content_whatever_is_said_of_them(asked, made, kind
 def test_a_class_is_searched_alone(asked, red, made):
     found = asked.search(red, k=50, **{"class": "green"}).json()["hits"]
     assert [hit["label"] for hit in found] == ["green"] * made.EACH
-    refused(asked.search(red, **{"class": "purple"}), 404, "no picture has the class 'purple'")
-    long = refused(asked.search(red, **{"class": "x" * 5000}), 404, "no picture has the class")
+    refused(asked.search(red, **{"class": "purple"}), 404, "no image has the class 'purple'")
+    long = refused(asked.search(red, **{"class": "x" * 5000}), 404, "no image has the class")
     assert len(long.json()["detail"]) < 200
 
 
-def test_search_goes_on_from_a_neighbour_which_is_left_out(asked, made):
+def test_search_goes_on_from_a_neighbor_which_is_left_out(asked, made):
     key = key_of("red/0.png")
-    found = asked.client.get(f"/api/pictures/{key}/neighbours", params={"k": 5}).json()
+    found = asked.client.get(f"/api/images/{key}/neighbors", params={"k": 5}).json()
     assert [hit["label"] for hit in found["hits"]] == ["red"] * 5
     assert key not in [hit["key"] for hit in found["hits"]]
     assert set(found["milliseconds"]) == {"search"}
-    some = asked.client.get(f"/api/pictures/{key}/neighbours", params={"class": "blue", "k": 200}).json()
+    some = asked.client.get(f"/api/images/{key}/neighbors", params={"class": "blue", "k": 200}).json()
     assert [hit["label"] for hit in some["hits"]] == ["blue"] * made.EACH
-    all_others = asked.client.get(f"/api/pictures/{key}/neighbours", params={"k": 200}).json()
+    all_others = asked.client.get(f"/api/images/{key}/neighbors", params={"k": 200}).json()
     assert len(all_others["hits"]) == 3 * made.EACH - 1
 
 
 @pytest.mark.parametrize("key", ["0" * 32, "x", "A" * 32, "0" * 31 + "\u0660", "%00", "..%2F..", "' OR 1=1"])
 def test_keys_that_are_not_there_are_404(asked, key):
-    for address in (f"/api/pictures/{key}/neighbours", f"/api/pictures/{key}"):
+    for address in (f"/api/images/{key}/neighbors", f"/api/images/{key}"):
         answer = asked.client.get(address)
         assert answer.status_code == 404
         assert isinstance(answer.json()["detail"], str)
@@ -93,7 +93,7 @@ def test_keys_that_are_not_there_are_404(asked, key):
 @pytest.mark.parametrize("k", [0, -1, 201, 10**30, "many", "", "1.5"])
 def test_k_is_refused_out_of_its_range(asked, red, k):
     refused(asked.search(red, k=k), 422, "k is ")
-    refused(asked.client.get(f"/api/pictures/{key_of('red/0.png')}/neighbours", params={"k": k}), 422, "k is ")
+    refused(asked.client.get(f"/api/images/{key_of('red/0.png')}/neighbors", params={"k": k}), 422, "k is ")
 
 
 @pytest.mark.parametrize(
@@ -103,23 +103,23 @@ def test_k_is_refused_out_of_its_range(asked, red, k):
         (b"GIF89a", "the upload"),
         (
             b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.png"\r\n\r\n\x89PNG\r\n--x--\r\n',
-            "the upload is a form; send the bytes of the picture alone (curl --data-binary @FILE).",
+            "the upload is a form; send the bytes of the image alone (curl --data-binary @FILE).",
         ),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "the upload is no picture"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n", "the upload is no picture"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "the upload is no image"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n", "the upload is no image"),
         (b"\x89PNG\r\n\x1a\n" + b"x" * 50, "the upload"),
-        (bytes(range(256)) * 40, "the upload is no picture"),
+        (bytes(range(256)) * 40, "the upload is no image"),
     ],
 )
-def test_what_is_no_picture_is_422(asked, body, words):
+def test_what_is_no_image_is_422(asked, body, words):
     answer = refused(asked.search(body), 422, words)
     assert "0x" not in answer.json()["detail"]
     assert "BytesIO" not in answer.json()["detail"]
 
 
-def test_pictures_that_are_cut_short_are_422(asked, made):
+def test_images_that_are_cut_short_are_422(asked, made):
     for kind in ("PNG", "JPEG", "WEBP"):
-        whole = made.as_bytes(made.picture_of((9, 99, 199), size=(300, 200)), kind)
+        whole = made.as_bytes(made.image_of((9, 99, 199), size=(300, 200)), kind)
         for share in (0.1, 0.5, 0.9):
             refused(asked.search(whole[: int(share * len(whole))]), 422, "the upload")
 
@@ -127,7 +127,7 @@ def test_pictures_that_are_cut_short_are_422(asked, made):
 def test_random_damage_is_answered_in_one_sentence(asked, made):
     rng = np.random.default_rng(0)
     for kind in ("PNG", "JPEG", "WEBP", "GIF", "TIFF", "BMP"):
-        whole = np.frombuffer(made.as_bytes(made.picture_of((9, 99, 199)), kind), np.uint8)
+        whole = np.frombuffer(made.as_bytes(made.image_of((9, 99, 199)), kind), np.uint8)
         for _ in range(15):
             bad = whole.copy()
             bad[rng.integers(0, len(bad), 8)] = rng.integers(0, 256, 8)
@@ -160,7 +160,7 @@ def test_too_many_bytes_are_413_by_what_is_said_and_by_what_comes(small_index, m
     with asked.client:
         refused(asked.search(b"x" * 1_000_001), 413, "more than 1 MB")
         refused(asked.search(parts()), 413, "more than 1 MB")
-        refused(asked.search(b"x" * 1_000_000), 422, "the upload is no picture")
+        refused(asked.search(b"x" * 1_000_000), 422, "the upload is no image")
         liar = asked.client.post("/api/search", content=b"x", headers={"Content-Length": "9" * 5000})
         refused(liar, 413, "more than 1 MB")
 
@@ -184,11 +184,11 @@ def test_only_formats_that_pillow_decodes_itself_are_read():
     assert set(uploads.FORMATS) <= set(Image.registered_extensions().values()) | {"AVIF"}
 
 
-def test_an_empty_index_has_no_neighbours(tmp_path, made, red):
+def test_an_empty_index_has_no_neighbors(tmp_path, made, red):
     asked = made.Asked(made.write_small_index(tmp_path / "empty.shadowmx", tmp_path, []))
     assert asked.search(red).json()["hits"] == []
     about = asked.client.get("/api/index").json()
-    assert (about["pictures"], about["classes"], about["classes_in_all"]) == (0, [], 0)
+    assert (about["images"], about["classes"], about["classes_in_all"]) == (0, [], 0)
 
 
 def test_a_gallery_that_does_not_answer_is_503_and_keeps_its_reasons(asked, red, monkeypatch, caplog):
@@ -211,7 +211,7 @@ def test_a_failure_of_our_own_is_500_in_one_sentence(asked, red, monkeypatch, ca
 
 
 def test_many_at_once_get_their_own_answers(asked, made):
-    bodies = {name: made.as_bytes(made.picture_of(colour, seed=77)) for name, colour in made.COLOURS.items()}
+    bodies = {name: made.as_bytes(made.image_of(color, seed=77)) for name, color in made.COLORS.items()}
     wrong = []
 
     def ask(name):
@@ -219,7 +219,7 @@ def test_many_at_once_get_their_own_answers(asked, made):
             found = asked.search(bodies[name], k=3).json()["hits"]
             wrong.extend(hit for hit in found if hit["label"] != name)
 
-    threads = [threading.Thread(target=ask, args=(name,)) for name in made.COLOURS]
+    threads = [threading.Thread(target=ask, args=(name,)) for name in made.COLORS]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -227,10 +227,10 @@ def test_many_at_once_get_their_own_answers(asked, made):
     assert wrong == []
 
 
-def test_an_upright_mark_is_obeyed(asked, made, pictures):
-    root, paths = pictures
-    with Image.open(root / paths[0]) as picture:
-        turned = picture.transpose(Image.Transpose.ROTATE_90)
+def test_an_upright_mark_is_obeyed(asked, made, images):
+    root, paths = images
+    with Image.open(root / paths[0]) as image:
+        turned = image.transpose(Image.Transpose.ROTATE_90)
     exif = Image.Exif()
     exif[274] = 6
     out = io.BytesIO()

@@ -185,7 +185,7 @@ def test_what_is_shown_has_no_secret():
         (f"qdrant://{SECRET}@host/birds", "qdrant://…@host/birds"),
         ("qdrant:///data/@home/birds", "qdrant:///data/@home/birds"),
         ("qdrant://../@home/birds", "qdrant://../@home/birds"),
-        ("pictures@home.index", "pictures@home.index"),
+        ("images@home.index", "images@home.index"),
     ],
 )
 def test_a_place_can_be_shown_without_its_secrets(place, shown):

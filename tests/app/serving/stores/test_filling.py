@@ -14,14 +14,14 @@ from PIL import Image
 
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.app.serving.galleries.gallery import Gallery, open_gallery
-from shadowmetric.app.serving.indexing.embedding import embed_pictures
-from shadowmetric.app.serving.indexing.listing import Listing, list_pictures
+from shadowmetric.app.serving.indexing.embedding import embed_images
+from shadowmetric.app.serving.indexing.listing import Listing, list_images
 from shadowmetric.app.serving.stores import filling
 from shadowmetric.app.serving.stores.filling import Filled, fill_store, open_store
 from shadowmetric.errors import Mistake
 from shadowmetric.runtime.entries import About, key_of
+from shadowmetric.runtime.images import Shape
 from shadowmetric.runtime.index_file import Contents, write_index
-from shadowmetric.runtime.pictures import Shape
 
 pytest_plugins = ["postgres_server"]
 DIM, SIDE = 16, 8
@@ -29,7 +29,7 @@ WRITES = ("begin", "put", "relabel", "remove")
 
 
 class FakeModel:
-    """A fixed projection of pixels that counts what it embeds, and may end after some pictures."""
+    """A fixed projection of pixels that counts what it embeds, and may end after some images."""
 
     def __init__(self, fingerprint="one", after=None, end=None):
         self.about = About(DIM, fingerprint, Shape(SIDE, SIDE, 3), ("nowhere",), "", {"loss": "shadow"})
@@ -44,7 +44,7 @@ class FakeModel:
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def write_picture(path, seed):
+def write_image(path, seed):
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(seed).integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(path, format="PNG")
@@ -52,10 +52,10 @@ def write_picture(path, seed):
 
 @pytest.fixture
 def folder(tmp_path):
-    folder = tmp_path / "pictures"
+    folder = tmp_path / "images"
     for number in range(20):
-        write_picture(folder / ("ape", "bee", "cat")[number % 3] / f"{number}.png", number)
-    write_picture(folder / "alone.png", 100)
+        write_image(folder / ("ape", "bee", "cat")[number % 3] / f"{number}.png", number)
+    write_image(folder / "alone.png", 100)
     return folder
 
 
@@ -90,7 +90,7 @@ def written(monkeypatch):
 
 
 def fill(place, folder, model=None, **settings):
-    return fill_store(model or FakeModel(), list_pictures(folder), place, **settings)
+    return fill_store(model or FakeModel(), list_images(folder), place, **settings)
 
 
 def paths_in(place):
@@ -105,8 +105,8 @@ def paths_in(place):
 
 
 def file_gallery(folder, path):
-    model, listing = FakeModel(), list_pictures(folder)
-    made = [one for some in embed_pictures(model, listing.root, listing.pictures) for one in some]
+    model, listing = FakeModel(), list_images(folder)
+    made = [one for some in embed_images(model, listing.root, listing.images) for one in some]
     classes = tuple(sorted({one.listed.label for one in made if one.listed.label is not None}))
     labels = [-1 if one.listed.label is None else classes.index(one.listed.label) for one in made]
     contents = Contents(
@@ -132,7 +132,7 @@ def same_hits(found, wanted):
 
 def test_a_store_answers_as_a_file_does(place, folder, tmp_path):
     for number in range(3):
-        write_picture(folder / "cat" / f"twin {number}.png", 200)  # equally similar
+        write_image(folder / "cat" / f"twin {number}.png", 200)  # equally similar
     assert fill(place, folder, batch=4) == Filled(added=24)
     plain, gallery = file_gallery(folder, tmp_path / "index"), open_gallery(place)
     assert isinstance(gallery, Gallery)
@@ -195,7 +195,7 @@ def test_a_second_call_embeds_nothing_and_writes_nothing(place, folder, written)
     assert written == []
 
 
-def test_pictures_are_looked_up_when_they_are_wanted(place, folder, monkeypatch):
+def test_images_are_looked_up_when_they_are_wanted(place, folder, monkeypatch):
     monkeypatch.setattr(filling, "LOOKED_UP", 2)
     looked_up, plain = [], filling.Filling.look_up
     monkeypatch.setattr(filling.Filling, "look_up", lambda it, some: looked_up.extend(some) or plain(it, some))
@@ -245,8 +245,8 @@ def kill_me():
 def test_only_what_changed_is_embedded_again(place, folder, tmp_path):
     fill(place, folder)
     (folder / "ape" / "0.png").unlink()
-    write_picture(folder / "bee" / "1.png", 300)
-    write_picture(folder / "dog" / "new.png", 301)
+    write_image(folder / "bee" / "1.png", 300)
+    write_image(folder / "dog" / "new.png", 301)
     model = FakeModel()
     assert fill(place, folder, model) == Filled(added=1, changed=1, removed=1, unchanged=19)
     assert model.embedded == 2
@@ -257,10 +257,10 @@ def test_only_what_changed_is_embedded_again(place, folder, tmp_path):
 
 def test_a_new_class_needs_no_embedding(place, folder, tmp_path, written):
     table = tmp_path / "table.csv"
-    paths = [listed.path for listed in list_pictures(folder).pictures]
+    paths = [listed.path for listed in list_images(folder).images]
 
     def write(labels):
-        lines = [f"pictures/{path},{label}" for path, label in zip(paths, labels, strict=True)]
+        lines = [f"images/{path},{label}" for path, label in zip(paths, labels, strict=True)]
         table.write_text("\n".join(["path,label", *lines]))
 
     write(["old"] * 20 + [""])
@@ -273,7 +273,7 @@ def test_a_new_class_needs_no_embedding(place, folder, tmp_path, written):
     assert written == [("relabel", 4)]
     gallery = open_gallery(place)
     assert gallery.classes() == {"new": 2, "newer": 1, "old": 17}
-    assert gallery.entry(key_of(f"pictures/{paths[0]}")).label is None
+    assert gallery.entry(key_of(f"images/{paths[0]}")).label is None
     gallery.close()
     assert fill(place, table) == Filled(unchanged=21)
 
@@ -320,7 +320,7 @@ def test_a_folder_that_moved_is_told_without_embedding(place, folder):
 
 def test_another_folder_in_the_same_store_is_told(place, folder, tmp_path):
     fill(place, folder)
-    write_picture(tmp_path / "other" / "x.png", 500)
+    write_image(tmp_path / "other" / "x.png", 500)
     note = f"The store was of {folder}; now it is of {tmp_path / 'other'}."
     assert fill(place, tmp_path / "other") == Filled(added=1, removed=21, notes=[note])
     assert fill(place, tmp_path / "other") == Filled(unchanged=1)
@@ -332,7 +332,7 @@ def test_nothing_is_removed_before_everything_is_written(place, folder):
     for number in range(20):
         old = folder / ("ape", "bee", "cat")[number % 3] / f"{number}.png"
         old.unlink()
-        write_picture(folder / "new" / f"{number}.png", 400 + number)
+        write_image(folder / "new" / f"{number}.png", 400 + number)
 
     def cut():
         raise RuntimeError("cut")
@@ -354,9 +354,9 @@ def test_many_are_removed_some_at_a_time(place, folder, written, monkeypatch):
     assert paths_in(place) == {"alone.png", "bee/19.png"}
 
 
-def test_broken_pictures_are_named_and_do_not_stay(place, folder):
+def test_broken_images_are_named_and_do_not_stay(place, folder):
     fill(place, folder)
-    (folder / "ape" / "0.png").write_bytes(b"no picture any more")
+    (folder / "ape" / "0.png").write_bytes(b"no image any more")
     (folder / "bee" / "never.png").write_bytes(b"")
     for _ in range(2):
         filled = fill(place, folder)
@@ -366,13 +366,13 @@ def test_broken_pictures_are_named_and_do_not_stay(place, folder):
         assert len(paths_in(place)) == 20
 
 
-NONE = r"^none of the 21 pictures can be read; the first: \S+\.png .*[^.]; nothing was removed\.$"
+NONE = r"^none of the 21 images can be read; the first: \S+\.png .*[^.]; nothing was removed\.$"
 
 
-def test_a_folder_of_broken_pictures_is_refused_and_nothing_is_removed(place, folder, written):
+def test_a_folder_of_broken_images_is_refused_and_nothing_is_removed(place, folder, written):
     fill(place, folder)
     before, moved = paths_in(place), folder.rename(folder.parent / "moved")
-    for listed in list_pictures(moved).pictures:
+    for listed in list_images(moved).images:
         (moved / listed.path).write_bytes(b"broken")
     written.clear()
     with pytest.raises(Mistake, match=NONE):
@@ -384,15 +384,15 @@ def test_a_folder_of_broken_pictures_is_refused_and_nothing_is_removed(place, fo
     gallery.close()
 
 
-def test_a_listing_without_pictures_removes_nothing(place, folder):
+def test_a_listing_without_images_removes_nothing(place, folder):
     fill(place, folder)
-    with pytest.raises(Mistake, match=r"^none of the 0 pictures can be read; nothing was removed\.$"):
+    with pytest.raises(Mistake, match=r"^none of the 0 images can be read; nothing was removed\.$"):
         fill_store(FakeModel(), Listing(folder, [], []), place)
     assert len(paths_in(place)) == 21
 
 
-def test_a_new_store_of_broken_pictures_is_empty(place, folder):
-    for listed in list_pictures(folder).pictures:
+def test_a_new_store_of_broken_images_is_empty(place, folder):
+    for listed in list_images(folder).images:
         (folder / listed.path).write_bytes(b"broken")
     with pytest.raises(Mistake, match=NONE):
         fill(place, folder)
@@ -417,7 +417,7 @@ def test_strange_names_come_back_as_they_were(place, tmp_path):
     folder = tmp_path / "strange"
     paths = {os.fsdecode(path) for path in STRANGE}
     for number, path in enumerate(sorted(paths)):
-        write_picture(folder / path, number)
+        write_image(folder / path, number)
     assert fill(place, folder) == Filled(added=len(paths))
     assert fill(place, folder) == Filled(unchanged=len(paths))
     assert paths_in(place) == paths

@@ -23,7 +23,7 @@ from shadowmetric.app.serving.stores.postgres import PostgresGallery, open_postg
 from shadowmetric.app.serving.stores.postgres_connections import MOST_CONNECTIONS
 from shadowmetric.errors import Mistake, Stopped
 from shadowmetric.runtime.entries import About, key_of
-from shadowmetric.runtime.pictures import Shape
+from shadowmetric.runtime.images import Shape
 
 pytest_plugins = ["postgres_server"]
 DIM = 8
@@ -33,7 +33,7 @@ def about(dim=DIM):
     return About(dim, "one", Shape(8, 8, 3), ("nowhere",), "/root", {})
 
 
-def pictures(count=50, seed=0):
+def make_images(count=50, seed=0):
     rows = np.random.default_rng(seed).normal(size=(count, DIM)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     return [Embedded(Listed(f"{n}.png", "ab"[n % 2]), bytes([n]) * 32, row) for n, row in enumerate(rows)]
@@ -43,7 +43,7 @@ def write(place, dim=DIM):
     gallery = PostgresGallery(postgres_place(place))
     try:
         gallery.begin(about(dim))
-        gallery.put(pictures())
+        gallery.put(make_images())
         gallery.finish()
     except BaseException:
         gallery.close()
@@ -64,7 +64,7 @@ def connection(postgres_address):
 
 
 def queries(count=5):
-    return np.stack([picture.row for picture in pictures(count, seed=1)])
+    return np.stack([image.row for image in make_images(count, seed=1)])
 
 
 def refusal(place, kind=Mistake):
@@ -156,12 +156,12 @@ def test_an_index_is_made_once_and_used_when_it_is_asked_for(kind, postgres_tabl
 @pytest.mark.parametrize("index", ["", "&index=hnsw"])
 def test_each_row_finds_itself(kind, index, postgres_table):
     gallery = write(postgres_table + index)
-    best = gallery.nearest(np.stack([picture.row for picture in pictures()]), 1)
-    assert [hits[0].entry.path for hits in best] == [picture.listed.path for picture in pictures()]
+    best = gallery.nearest(np.stack([image.row for image in make_images()]), 1)
+    assert [hits[0].entry.path for hits in best] == [image.listed.path for image in make_images()]
     gallery.close()
 
 
-def test_equally_similar_pictures_are_cut_off_by_path(postgres_table):
+def test_equally_similar_images_are_cut_off_by_path(postgres_table):
     gallery = write(postgres_table)
     row = queries(1)[0]
     gallery.put([Embedded(Listed(path, None), bytes(32), row) for path in ("b", "a", "Z", "ä", "B")])

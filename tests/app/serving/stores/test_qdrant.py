@@ -30,7 +30,7 @@ from shadowmetric.app.serving.stores.qdrant import QdrantGallery, open_qdrant
 from shadowmetric.app.serving.stores.store import Known
 from shadowmetric.errors import Mistake, Stopped
 from shadowmetric.runtime.entries import About, key_of
-from shadowmetric.runtime.pictures import Shape
+from shadowmetric.runtime.images import Shape
 
 DIM = 8
 KEY = "hunter2"
@@ -40,7 +40,7 @@ def about(dim=DIM):
     return About(dim, "one", Shape(8, 8, 3), ("nowhere",), "/r\udce9/\\", {"loss": "shadow"})
 
 
-def pictures(count=20, seed=0):
+def make_images(count=20, seed=0):
     rows = np.random.default_rng(seed).normal(size=(count, DIM)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     labels = ["a", "b\udce9", None]
@@ -51,14 +51,14 @@ def write(place):
     gallery = QdrantGallery(qdrant_place(place), make=True)
     try:
         gallery.begin(about())
-        gallery.put(pictures())
+        gallery.put(make_images())
         gallery.finish()
     finally:
         gallery.close()
 
 
 def queries(count=5):
-    return np.stack([picture.row for picture in pictures(count, seed=1)])
+    return np.stack([image.row for image in make_images(count, seed=1)])
 
 
 def refusal(place, kind=Mistake):
@@ -194,22 +194,22 @@ def test_a_folder_and_a_server_hold_the_same(place):
     assert gallery.about == about()
     assert len(gallery) == 20
     assert gallery.classes() == {"a": 7, "b\udce9": 7}
-    keys = [key_of(picture.listed.path) for picture in pictures()]
+    keys = [key_of(image.listed.path) for image in make_images()]
     assert sorted(gallery.keys()) == sorted(keys)
     assert gallery.known([*keys, "0" * 32]) == {
-        key: Known(picture.digest, picture.listed.label) for key, picture in zip(keys, pictures(), strict=True)
+        key: Known(image.digest, image.listed.label) for key, image in zip(keys, make_images(), strict=True)
     }
-    rows = np.stack([picture.row for picture in pictures()]).astype(np.float16).astype(np.float32)
-    for key, picture, row in zip(keys, pictures(), rows, strict=True):
-        assert gallery.entry(key) == (key, *picture.listed)
+    rows = np.stack([image.row for image in make_images()]).astype(np.float16).astype(np.float32)
+    for key, image, row in zip(keys, make_images(), rows, strict=True):
+        assert gallery.entry(key) == (key, *image.listed)
         np.testing.assert_array_equal(gallery.row(key), row)
     found = gallery.nearest(queries(), 7)
     order = np.argsort(-(queries() @ rows.T), axis=1)[:, :7]
     assert [[hit.entry.key for hit in hits] for hits in found] == [[keys[n] for n in line] for line in order.tolist()]
     assert {hit.entry.label for hits in gallery.nearest(queries(), 7, "b\udce9") for hit in hits} == {"b\udce9"}
-    same = gallery.rows_of([pictures()[3].digest, b"\xff" * 32])
-    assert list(same) == [pictures()[3].digest]
-    np.testing.assert_array_equal(same[pictures()[3].digest], rows[3])
+    same = gallery.rows_of([make_images()[3].digest, b"\xff" * 32])
+    assert list(same) == [make_images()[3].digest]
+    np.testing.assert_array_equal(same[make_images()[3].digest], rows[3])
     gallery.relabel({keys[0]: None, keys[1]: "new", keys[2]: "new"})
     gallery.remove(keys[16:])
     assert len(gallery) == 16
@@ -229,7 +229,7 @@ def test_keys_come_in_pages(place, monkeypatch):
 
 def strangers():
     """Return points as others might put them beside ours, nearer to everything than ours are."""
-    ours = pictures()[0]
+    ours = make_images()[0]
     path, digest = "0\udce9\\\\.png".replace("\udce9", "\\udce9"), ours.digest.hex()
     payloads = [
         None,
@@ -251,7 +251,7 @@ def test_points_of_others_are_passed_over_and_stay(place):
     write(place)
     plain = open_qdrant(place)
     wanted, known = plain.nearest(queries(), 20), plain.known(list(plain.keys()))
-    rows = plain.rows_of([pictures()[0].digest])
+    rows = plain.rows_of([make_images()[0].digest])
     assert len(wanted[0]) == len(known) == 20
     plain.ask(lambda client: client.upsert("birds", strangers()))
     for k in (1, 7, 20):
@@ -263,7 +263,7 @@ def test_points_of_others_are_passed_over_and_stay(place):
     others = [uuid.UUID(str(point.id)).hex for point in strangers() if isinstance(point.id, str)]
     assert plain.known([*known, *others]) == known
     assert [plain.entry(key) for key in others] == [plain.row(key) for key in others] == [None] * 5
-    np.testing.assert_array_equal(plain.rows_of([pictures()[0].digest])[pictures()[0].digest], *rows.values())
+    np.testing.assert_array_equal(plain.rows_of([make_images()[0].digest])[make_images()[0].digest], *rows.values())
     plain.remove(list(plain.keys()))
     assert len(plain) == len(strangers())
     assert plain.nearest(queries(), 3) == [[]] * 5
@@ -273,7 +273,7 @@ def test_points_of_others_are_passed_over_and_stay(place):
 def test_points_of_ours_that_lost_their_digest_are_not_known(place):
     write(place)
     gallery = open_qdrant(place)
-    keys, digest = list(gallery.keys()), pictures()[3].digest
+    keys, digest = list(gallery.keys()), make_images()[3].digest
     for value in (None, 3, "xy", [digest.hex()]):
         ids = [str(uuid.UUID(key)) for key in keys]
         gallery.ask(lambda client, ids=ids, value=value: client.set_payload("birds", {"digest": value}, ids))

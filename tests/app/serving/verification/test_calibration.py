@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from picture_folders import DIM, FakeModel, write_run
+from image_folders import DIM, FakeModel, write_run
 from scipy.optimize import isotonic_regression
 
 from shadowmetric.app.serving.model import RunModel
@@ -21,7 +21,7 @@ from shadowmetric.evaluation.verification import STEPS, pair_histograms
 
 
 def rows_of(seed=0, classes=6, count=8, dim=5, spread=0.7):
-    """Return unit rows around a centre for each class."""
+    """Return unit rows around a center for each class."""
     random = np.random.default_rng(seed)
     labels = np.repeat(np.arange(classes), count)
     rows = random.normal(size=(classes, dim))[labels] + spread * random.normal(size=(len(labels), dim))
@@ -30,7 +30,7 @@ def rows_of(seed=0, classes=6, count=8, dim=5, spread=0.7):
 
 def table(rows, labels):
     histograms = pair_histograms(torch.from_numpy(rows).float(), torch.from_numpy(labels))
-    return table_of(*histograms, "abc", "some pictures")
+    return table_of(*histograms, "abc", "some images")
 
 
 def steps_of(rows, labels):
@@ -169,7 +169,7 @@ def measured(monkeypatch):
 def test_it_is_measured_on_the_test_images(run):
     kept = json.loads((run.folder / "calibration.json").read_text())
     assert kept["fingerprint"] == RunModel(run.folder).about.fingerprint
-    assert kept["pictures"] == "602 test images of 10 classes of digits"
+    assert kept["images"] == "602 test images of 10 classes of digits"
     assert kept["genuine_pairs"] + kept["impostor_pairs"] == 602 * 601 // 2
 
 
@@ -180,8 +180,8 @@ def test_what_was_measured_is_kept(run, measured):
     assert found.plain() == calibrate(run, model).plain()
     assert found.fingerprint == model.about.fingerprint
     (run.folder / "calibration.json").unlink()
-    assert calibrate(run, model).pictures == "fake"
-    assert calibrate(run, model).pictures == "fake"
+    assert calibrate(run, model).images == "fake"
+    assert calibrate(run, model).images == "fake"
     assert measured == [model.about.fingerprint]
 
 

@@ -1,8 +1,8 @@
-"""Two pictures, one cosine."""
+"""Two images, one cosine."""
 
 import numpy as np
 import pytest
-from picture_folders import FakeModel, pixels, write_picture
+from image_folders import FakeModel, pixels, write_image
 
 from shadowmetric.app.serving.verification.verifying import check_rate, cosine_of
 from shadowmetric.errors import BrokenImage, Mistake
@@ -10,7 +10,7 @@ from shadowmetric.errors import BrokenImage, Mistake
 
 @pytest.fixture
 def pair(tmp_path):
-    return write_picture(tmp_path / "a.png", 0), write_picture(tmp_path / "b.png", 1)
+    return write_image(tmp_path / "a.png", 0), write_image(tmp_path / "b.png", 1)
 
 
 class TooLong(FakeModel):
@@ -20,7 +20,7 @@ class TooLong(FakeModel):
         return np.float32(1.000001) * super().embed(squares)
 
 
-def test_a_picture_is_the_same_as_itself_and_no_more(pair):
+def test_an_image_is_the_same_as_itself_and_no_more(pair):
     assert cosine_of(FakeModel(), pair[0], pair[0]) == pytest.approx(1, abs=1e-6)
     assert cosine_of(TooLong(), pair[0], pair[0]) == 1
 
@@ -33,7 +33,7 @@ def test_the_cosine_is_that_of_the_two_rows(pair):
     assert cosine_of(model, *pair[::-1]) == pytest.approx(found, abs=1e-6)
 
 
-def test_a_missing_picture_is_named(pair, tmp_path):
+def test_a_missing_image_is_named(pair, tmp_path):
     with pytest.raises(BrokenImage, match=r"none\.png is not there\."):
         cosine_of(FakeModel(), pair[0], tmp_path / "none.png")
 

@@ -13,9 +13,9 @@ from shadowmetric.app.training.runs.settings import (
     TrainSettings,
     as_plain,
     check_settings,
-    chosen_recipe,
     from_plain,
-    resolved,
+    recipe_settings,
+    resolve_settings,
     with_recipe,
 )
 from shadowmetric.errors import Mistake
@@ -60,21 +60,21 @@ def test_what_is_refused(settings, sentence):
 
 
 def test_the_paper_s_recipe_is_the_paper_s():
-    settings = resolved(TrainSettings(recipe="paper", weights="pretrained"), size=224, resize=256, channels=3)
+    settings = resolve_settings(TrainSettings(recipe="paper", weights="pretrained"), size=224, resize=256, channels=3)
     assert (settings.batch, settings.per_class, settings.dim) == (32, 5, 64)
-    assert resolved(TrainSettings(recipe="paper"), size=224, resize=256, channels=3) == settings
+    assert resolve_settings(TrainSettings(recipe="paper"), size=224, resize=256, channels=3) == settings
     assert (settings.backbone, settings.weights) == ("googlenet", "pretrained")
     assert (settings.optimizer, settings.rate, settings.head_rate, settings.weight_decay) == ("adam", 1e-4, 1e-4, 1e-4)
     assert (settings.miner, settings.margin, settings.warmup, settings.augment) == ("semi_hard", 0.2, 0.0, "none")
-    assert chosen_recipe(settings) == PAPER
+    assert recipe_settings(settings) == PAPER
 
 
 @pytest.mark.parametrize(("weights", "recipe"), [(None, FROM_SCRATCH), ("pretrained", PRETRAINED)])
 def test_nothing_that_a_recipe_decides_is_left_open(weights, recipe):
-    settings = resolved(TrainSettings(weights=weights), size=28, resize=28, channels=1)
-    assert chosen_recipe(settings) == recipe
+    settings = resolve_settings(TrainSettings(weights=weights), size=28, resize=28, channels=1)
+    assert recipe_settings(settings) == recipe
     assert (settings.backbone, settings.size, settings.resize) == ("small_cnn", 28, 28)
-    assert resolved(TrainSettings(), size=96, resize=96, channels=3).backbone == "resnet18"
+    assert resolve_settings(TrainSettings(), size=96, resize=96, channels=3).backbone == "resnet18"
 
 
 def test_paths_hold_from_any_folder(tmp_path, monkeypatch):
@@ -88,17 +88,17 @@ def test_paths_hold_from_any_folder(tmp_path, monkeypatch):
 
 
 def test_what_the_user_says_wins():
-    settings = resolved(
+    settings = resolve_settings(
         TrainSettings(batch=48, augment="crop", backbone="vgg16", rate=3e-4), size=28, resize=28, channels=1
     )
     assert (settings.batch, settings.augment, settings.backbone, settings.rate) == (48, "crop", "vgg16", 3e-4)
     ratio = FROM_SCRATCH.head_rate / FROM_SCRATCH.rate
     assert settings.head_rate == pytest.approx(3e-4 * ratio)  # the head follows the rate that was named
-    assert resolved(TrainSettings(rate=3e-4, head_rate=1.0), size=28, resize=28, channels=1).head_rate == 1.0
+    assert resolve_settings(TrainSettings(rate=3e-4, head_rate=1.0), size=28, resize=28, channels=1).head_rate == 1.0
 
 
 def test_a_file_gives_the_settings_back():
-    settings = resolved(
+    settings = resolve_settings(
         TrainSettings(data_root=Path("/some") / "where", track="tensorboard"), size=28, resize=28, channels=1
     )
     assert from_plain(yaml.safe_load(yaml.safe_dump(as_plain(settings))), Path("settings.yaml")) == settings

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shadowmetric.app.data.own.arrays import LabelledRows, is_npz, keys_of, numbered, read_set
+from shadowmetric.app.data.own.arrays import LabeledRows, is_npz, keys_of, number_labels, read_set
 from shadowmetric.errors import Mistake
 
 
@@ -13,9 +13,9 @@ class Evaluated(NamedTuple):
     """A set of queries, perhaps a gallery, and where they are from."""
 
     file: Path
-    query: LabelledRows  # labels are int64
+    query: LabeledRows  # labels are int64
     gallery_file: Path | None
-    gallery: LabelledRows | None
+    gallery: LabeledRows | None
     class_names: list[str] | None  # of the labels 0, 1, ... if the files have strings
     row_names: tuple[str, ...] = ()  # what people call the queries, if they have names
     gallery_names: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class Evaluated(NamedTuple):
         """Return what people call a query."""
         return self.row_names[row] if self.row_names else row
 
-    def neighbour_name(self, row: int) -> str | int:
+    def neighbor_name(self, row: int) -> str | int:
         """Return what people call a row that was searched for."""
         return self.gallery_names[row] if self.gallery_names else row if self.gallery else self.row_name(row)
 
@@ -46,24 +46,24 @@ def what_to_evaluate(
         if labels is None and not is_npz(file):
             raise ValueError(f"{file} holds no labels; name the file of its labels after it.")
         query = read_set(file, labels)
-        found = gallery_of(file, gallery_file, gallery_labels)
-        if found is None:
-            (numbers,), names = numbered(query.labels)
+        gallery_source = gallery_of(file, gallery_file, gallery_labels)
+        if gallery_source is None:
+            (numbers,), names = number_labels(query.labels)
             return Evaluated(file, query._replace(labels=numbers), None, None, names)
-        gallery_file, gallery = found
+        gallery_file, gallery = gallery_source
         if gallery.rows.shape[1] != query.rows.shape[1]:
             raise ValueError(
                 f"{file} has rows of {query.rows.shape[1]} numbers and the gallery {gallery_file} of "
                 f"{gallery.rows.shape[1]}; they must match."
             )
-        (numbers, gallery_numbers), names = numbered(query.labels, gallery.labels)
-    except ValueError as wrong:
-        raise Mistake(str(wrong)) from None
+        (numbers, gallery_numbers), names = number_labels(query.labels, gallery.labels)
+    except ValueError as error:
+        raise Mistake(str(error)) from None
     gallery = gallery._replace(labels=gallery_numbers)
     return Evaluated(file, query._replace(labels=numbers), gallery_file, gallery, names)
 
 
-def gallery_of(file: Path, gallery_file: Path | None, gallery_labels: Path | None) -> tuple[Path, LabelledRows] | None:
+def gallery_of(file: Path, gallery_file: Path | None, gallery_labels: Path | None) -> tuple[Path, LabeledRows] | None:
     """Return the gallery that was named, or that the queries' own file brings, or None."""
     if gallery_file is not None:
         if gallery_labels is None and not is_npz(gallery_file):

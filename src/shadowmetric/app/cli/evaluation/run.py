@@ -5,10 +5,10 @@ from pathlib import Path
 from shadowmetric.app.cli.evaluation.input import Evaluated
 from shadowmetric.app.cli.evaluation.settings import EvaluateSettings
 from shadowmetric.app.data.dataset import Split
-from shadowmetric.app.data.own.arrays import LabelledRows
+from shadowmetric.app.data.own.arrays import LabeledRows
 from shadowmetric.app.training.preparation import Parts, parts_of
 from shadowmetric.app.training.runs.run import Run
-from shadowmetric.app.training.runs.trained import trained_embedder
+from shadowmetric.app.training.runs.trained import load_embedder
 from shadowmetric.app.training.scoring import embed
 from shadowmetric.errors import Mistake
 from shadowmetric.progress import Bar, Report
@@ -26,10 +26,10 @@ def run_to_evaluate(folder: Path, settings: EvaluateSettings) -> Evaluated:
             raise Mistake(f"--against is {against!r}, the part that is measured; leave it out to search in the rest.")
         query = part_of(parts, settings.part, "--part")
         gallery = None if against is None else part_of(parts, against, "--against")
-        embedder = trained_embedder(run)
+        embedder = load_embedder(run)
 
-        def embedded(split: Split, report: Report) -> LabelledRows:
-            return LabelledRows(embed(embedder, split, parts.shape, report=report).numpy(), split.labels)
+        def embedded(split: Split, report: Report) -> LabeledRows:
+            return LabeledRows(embed(embedder, split, parts.shape, report=report).numpy(), split.labels)
 
         return Evaluated(
             file=folder,
@@ -46,12 +46,12 @@ def run_to_evaluate(folder: Path, settings: EvaluateSettings) -> Evaluated:
 def part_of(parts: Parts, name: str, option: str) -> Split:
     """Return a part by name, with the labels of the dataset."""
     dataset = parts.dataset
-    found = {"test": dataset.test, "train": dataset.train, "gallery": dataset.gallery, "validation": parts.validation}
-    if name not in found:
+    splits = {"test": dataset.test, "train": dataset.train, "gallery": dataset.gallery, "validation": parts.validation}
+    if name not in splits:
         raise Mistake(f"{option} is {name!r}; choose one of {', '.join(PARTS)}.")
-    split = found[name]
+    split = splits[name]
     if split is None:
-        there = ", ".join(part for part, one in found.items() if one is not None)
+        there = ", ".join(part for part, one in splits.items() if one is not None)
         raise Mistake(f"{dataset.name} has no {name} part here; choose one of {there}.")
     return split
 
@@ -59,12 +59,12 @@ def part_of(parts: Parts, name: str, option: str) -> Split:
 def note_of(run: Run, settings: EvaluateSettings) -> str:
     """Return what a reader must know of the run beside the figures."""
     scores = run.scores() or {}
-    found = [] if run.scores() else ["The run is not finished: these are its best weights so far."]
+    notes = [] if run.scores() else ["The run is not finished: these are its best weights so far."]
     if settings.part == "test" and run.settings().select_on == "test":
-        found.append("The best epoch was CHOSEN ON THE TEST SPLIT: these figures are too good.")
+        notes.append("The best epoch was CHOSEN ON THE TEST SPLIT: these figures are too good.")
     if settings.part == "test" and settings.against is None and scores.get("accuracy_voters") == "training images":
-        found.append(
+        notes.append(
             f"By a vote of the training images, as in scores.json, accuracy is {100 * scores['accuracy']:.2f} % and "
             f"macro-F1 {100 * scores['macro_f1']:.2f} %; --against train measures that."
         )
-    return " ".join(found)
+    return " ".join(notes)

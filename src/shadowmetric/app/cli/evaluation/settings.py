@@ -40,8 +40,8 @@ class EvaluateSettings:
     """The K of Recall@K. Default: 1 2 4 8."""
     precision_at: Sizes = (10,)
     """The K of Precision@K and of IR recall@K, which divides by all relevant items. Default: 10."""
-    neighbours: int = 5
-    """How many neighbours vote on a class."""
+    neighbors: int = 5
+    """How many neighbors vote on a class."""
     silhouette_distance: str = "euclidean"
     """euclidean, cosine, squared."""
     queries: Annotated[int | None, Parameter(show_default=False)] = None
@@ -69,7 +69,7 @@ def check(settings: EvaluateSettings, of_run: bool = False) -> None:
     sizes = {
         "--recall-at": settings.recall_at,
         "--precision-at": settings.precision_at,
-        "--neighbours": [settings.neighbours],
+        "--neighbors": [settings.neighbors],
         "--queries": [] if settings.queries is None else [settings.queries],
         "--scratch-mb": [settings.scratch_mb],
     }
@@ -126,5 +126,5 @@ def write(out: Path, text: str, mode: str = "w") -> None:
     try:
         with out.open(mode, encoding="utf-8") as file:
             file.write(text)
-    except OSError as wrong:
-        raise Mistake(f"--out {str(out)!r} cannot be written: {wrong.strerror}; choose another file.") from None
+    except OSError as error:
+        raise Mistake(f"--out {str(out)!r} cannot be written: {error.strerror}; choose another file.") from None

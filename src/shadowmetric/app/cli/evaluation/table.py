@@ -30,7 +30,7 @@ def print_title(console: Console, what: Evaluated, scores: Scores) -> None:
     if setting.queries < setting.of_queries:
         queries = count(setting.queries, "query", "queries")
         say(console, f"A sample of {queries}, seed {setting.seed}; k-means and spread are of all rows.")
-    if retrieved(scores):
+    if has_retrieval(scores):
         say_lone(console, setting.lone_queries, setting.queries)
 
 
@@ -43,7 +43,7 @@ def say_lone(console: Console, lone: int, queries: int) -> None:
         say(console, f"{count(lone, 'query has', 'queries have')} no relevant item and {are} in no retrieval figure.")
 
 
-def retrieved(scores: Scores) -> bool:
+def has_retrieval(scores: Scores) -> bool:
     """Return whether retrieval was measured."""
     return any(name.startswith(RETRIEVAL) for name in scores.figures())
 
@@ -58,7 +58,7 @@ def print_figures(console: Console, scores: Scores, intervals: dict[str, Interva
         between = [interval_words(name, intervals)] if intervals else []
         table.add_row(figure_name(name, scores.setting), figure(name, value), *between, figure_words(name))
     show(console, table)
-    notes = ["Relevant: of the query's class; R: how many such items there are."] if retrieved(scores) else []
+    notes = ["Relevant: of the query's class; R: how many such items there are."] if has_retrieval(scores) else []
     notes += ["Intervals are over queries, not over training seeds."] if intervals else []
     if notes:
         say(console, " ".join(notes), "dim")
@@ -73,53 +73,53 @@ def interval_words(name: str, intervals: dict[str, Interval]) -> str:
     return "classes too small" if name == "macro_f1" and outside else span(name, interval.low, interval.high)
 
 
-def print_verification(console: Console, found: Verification) -> None:
+def print_verification(console: Console, verification: Verification) -> None:
     """Print how well a threshold on the cosine tells pairs of one class from others."""
-    title = f"Verification: genuine pairs {found.genuine_pairs:,}, impostors {found.impostor_pairs:,}"
+    title = f"Verification: genuine pairs {verification.genuine_pairs:,}, impostors {verification.impostor_pairs:,}"
     table = new_table(title, "figure", "value", "threshold", "what it is")
-    close = f", give or take {percent(found.roc_auc_error)}" if found.roc_auc_error >= VISIBLE else ""
-    table.add_row("AUC", percent(found.roc_auc), "", f"a genuine pair is closer than an impostor{close}")
-    error = (percent(found.equal_error_rate), number(found.equal_error_threshold))
+    close = f", give or take {percent(verification.roc_auc_error)}" if verification.roc_auc_error >= VISIBLE else ""
+    table.add_row("AUC", percent(verification.roc_auc), "", f"a genuine pair is closer than an impostor{close}")
+    error = (percent(verification.equal_error_rate), number(verification.equal_error_threshold))
     table.add_row("EER", *error, "false accepts and false rejects alike")
-    for rate, share in found.true_accepts.items():
+    for rate, share in verification.true_accepts.items():
         words = f"genuine accepted, 1 impostor in {1 / rate:,.0f}"
-        if rate * found.impostor_pairs < 1:
+        if rate * verification.impostor_pairs < 1:
             words = f"not measurable: needs {1 / rate:,.0f} impostors"
-        table.add_row(f"TAR@FAR {100 * rate:g} %", percent(share), number(found.thresholds[rate]), words)
+        table.add_row(f"TAR@FAR {100 * rate:g} %", percent(share), number(verification.thresholds[rate]), words)
     show(console, table)
 
 
-def print_collapse(console: Console, found: Collapse, rows: int, classes: int) -> None:
+def print_collapse(console: Console, collapse: Collapse, rows: int, classes: int) -> None:
     """Print how rows fill their space, with a word of warning where they hardly do."""
-    dim = len(found.variance)
+    dim = len(collapse.variance)
     table = new_table("How rows fill their space", "figure", "value", "what it is")
-    table.add_row("Effective rank", f"{found.effective_rank:.1f} of {dim:,}", "directions that are in use")
-    table.add_row("Dead dimensions", f"{found.dead_share * dim:,.0f} of {dim:,}", "the same in every row")
-    table.add_row("Mean variance", f"{found.mean_variance:.2g}", f"of a dimension; at most {1 / dim:.2g}")
-    table.add_row("Mean cosine", number(found.mean_cosine), "of two rows; 0 if they spread evenly")
+    table.add_row("Effective rank", f"{collapse.effective_rank:.1f} of {dim:,}", "directions that are in use")
+    table.add_row("Dead dimensions", f"{collapse.dead_share * dim:,.0f} of {dim:,}", "the same in every row")
+    table.add_row("Mean variance", f"{collapse.mean_variance:.2g}", f"of a dimension; at most {1 / dim:.2g}")
+    table.add_row("Mean cosine", number(collapse.mean_cosine), "of two rows; 0 if they spread evenly")
     show(console, table)
-    verdict = collapse_verdict(found, rows, classes)
+    verdict = collapse_verdict(collapse, rows, classes)
     if verdict:
         say(console, verdict, "yellow")
 
 
-def collapse_verdict(found: Collapse, rows: int, classes: int) -> str:
+def collapse_verdict(collapse: Collapse, rows: int, classes: int) -> str:
     """Return what looks collapsed, if anything. A few classes need few directions, one less than there are classes."""
-    dim = len(found.variance)
+    dim = len(collapse.variance)
     most = min(dim, rows - 1)
-    if found.mean_cosine > HIGH_COSINE:
+    if collapse.mean_cosine > HIGH_COSINE:
         return (
-            f"Looks collapsed: the mean cosine of two rows is {found.mean_cosine:.2f}; "
+            f"Looks collapsed: the mean cosine of two rows is {collapse.mean_cosine:.2f}; "
             "look at the learning rate, the last layer's bias, and whether the loss stays at its margin."
         )
-    if found.effective_rank < LOW_RANK * most and found.effective_rank < (classes - 1) / 2:
+    if collapse.effective_rank < LOW_RANK * most and collapse.effective_rank < (classes - 1) / 2:
         return (
-            f"Looks collapsed: rows use {found.effective_rank:.1f} of {most:,} directions for {classes:,} classes; "
+            f"Looks collapsed: rows use {collapse.effective_rank:.1f} of {most:,} directions for {classes:,} classes; "
             "look at the learning rate, the miner, and the narrowest layer."
         )
-    if found.dead_share >= MANY_DEAD and rows > 1:
+    if collapse.dead_share >= MANY_DEAD and rows > 1:
         return (
-            f"Looks collapsed: {found.dead_share * dim:,.0f} of {dim:,} dimensions are the same in every row; "
+            f"Looks collapsed: {collapse.dead_share * dim:,.0f} of {dim:,} dimensions are the same in every row; "
             "look for a ReLU after the last layer, or use fewer dimensions."
         )
     return ""

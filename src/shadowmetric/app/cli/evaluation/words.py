@@ -23,7 +23,7 @@ WORDS = {  # 32 characters at most, or they are folded in 80 columns
     "map_at_r": "R-precision, early ranks first",
     "reciprocal_rank": "mean 1 / rank of first relevant",
     "silhouette": "own class or the next, -1 to 1",
-    "accuracy": "class right by neighbours' vote",
+    "accuracy": "class right by neighbors' vote",
     "macro_f1": "mean F1, each class weighs alike",
     "nmi": "k-means clusters against classes",
     "ami": "NMI beyond what chance gives",

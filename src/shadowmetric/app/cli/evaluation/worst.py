@@ -36,17 +36,17 @@ def print_worst(console: Console, what: Evaluated, scores: Scores, worst: int) -
 
 
 def query_table(what: Evaluated, queries: list[HardQuery], by: str, called: str, *, voted: bool, width: int) -> Table:
-    """Return queries, with their nearest neighbours if those were looked for."""
+    """Return queries, with their nearest neighbors if those were looked for."""
     nearest = ("nearest", "its class", "cosine") if voted else ()
     beside = f", and the nearest row{'' if what.gallery is None else ' of the gallery'}" if voted else ""
     table = new_table(f"Worst queries by {called}{beside}", "row", "class", "value", *nearest)
     for row, label, value, near, near_label, similarity in queries:
-        found = (
-            [row_name(what.neighbour_name(near), width), class_name(what, near_label), number(similarity)]
+        cells = (
+            [row_name(what.neighbor_name(near), width), class_name(what, near_label), number(similarity)]
             if near >= 0
             else ["–"] * len(nearest)
         )
-        table.add_row(row_name(what.row_name(row), width), class_name(what, label), figure(by, value), *found)
+        table.add_row(row_name(what.row_name(row), width), class_name(what, label), figure(by, value), *cells)
     return table
 
 

@@ -73,25 +73,27 @@ def sources(wide: bool) -> Table:
     return table
 
 
-def print_inspection(console: Console, found: Inspection, faults: list[str]) -> None:
+def print_inspection(console: Console, inspection: Inspection, faults: list[str]) -> None:
     """Print what a check found, and the verdict."""
-    say(console, plain(f"{found.name}, {KINDS[found.kind]}"), "bold")
-    official = any(part.official_images is not None for part in found.parts.values())
+    say(console, plain(f"{inspection.name}, {KINDS[inspection.kind]}"), "bold")
+    official = any(part.official_images is not None for part in inspection.parts.values())
     headings = ("images", *(["official"] if official else []), "classes", *(["official"] if official else []))
-    table = new_table(None, "part", *headings, "images a class", *(["copies"] if found.decoded else []))
+    table = new_table(None, "part", *headings, "images a class", *(["copies"] if inspection.decoded else []))
     table.columns[0].justify = "left"
-    for part, seen in found.parts.items():
-        table.add_row(part, *_counts(seen, official), _sizes(seen), *([f"{seen.copies:,}"] if found.decoded else []))
+    for part, seen in inspection.parts.items():
+        table.add_row(
+            part, *_counts(seen, official), _sizes(seen), *([f"{seen.copies:,}"] if inspection.decoded else [])
+        )
     show(console, table)
     console.print()
-    for sentence in sentences(found):
+    for sentence in sentences(inspection):
         say(console, plain(sentence))
-    for note in found.notes:
+    for note in inspection.notes:
         say(console, plain(note), "dim")
     for fault in faults:
         say(console, f"Wrong: {fault}", "red")
     if not faults:
-        say(console, "Nothing is wrong." if found.decoded else "Nothing is wrong; no image was decoded.", "green")
+        say(console, "Nothing is wrong." if inspection.decoded else "Nothing is wrong; no image was decoded.", "green")
 
 
 def _counts(seen: PartFound, official: bool) -> list[str]:
@@ -104,49 +106,53 @@ def _sizes(seen: PartFound) -> str:
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
-def sentences(found: Inspection) -> list[str]:
+def sentences(inspection: Inspection) -> list[str]:
     """Return what there is to say beside the counts."""
     lines = []
-    for part, seen in found.parts.items():
+    for part, seen in inspection.parts.items():
         if seen.smallest[1] < seen.largest[1]:
             lines.append(
                 f"{part}: the smallest class is {seen.smallest[0]} ({seen.smallest[1]:,}), "
                 f"the largest {seen.largest[0]} ({seen.largest[1]:,})."
             )
-    lines.append(class_sentence(found))
-    if found.common_groups == 0:
+    lines.append(class_sentence(inspection))
+    if inspection.common_groups == 0:
         lines.append("No group is on both sides of the split.")
-    return lines + (pixel_sentences(found) if found.decoded else [])
+    return lines + (pixel_sentences(inspection) if inspection.decoded else [])
 
 
-def class_sentence(found: Inspection) -> str:
+def class_sentence(inspection: Inspection) -> str:
     """Return how the classes of training and test lie to each other."""
-    if found.kind == ZERO_SHOT:
-        common = "no class" if not found.common_classes else count(found.common_classes, "class", "classes")
+    if inspection.kind == ZERO_SHOT:
+        common = "no class" if not inspection.common_classes else count(inspection.common_classes, "class", "classes")
         return f"Training and test have {common} in common."
-    if found.new_classes:
-        return f"{count(found.new_classes, 'test class is', 'test classes are')} not in training."
+    if inspection.new_classes:
+        return f"{count(inspection.new_classes, 'test class is', 'test classes are')} not in training."
     return "Every test class is in training."
 
 
-def pixel_sentences(found: Inspection) -> list[str]:
+def pixel_sentences(inspection: Inspection) -> list[str]:
     """Return what decoding has shown."""
-    images = sum(part.images for part in found.parts.values())
+    images = sum(part.images for part in inspection.parts.values())
     lines = [f"All {images:,} images can be read."]
-    if found.unreadable:
-        lines = [f"{count(found.unreadable, 'image', 'images')} cannot be read:"]
-        lines += [f"  {name}" for name in found.unreadable_named] + more(found.unreadable, len(found.unreadable_named))
-    for part, seen in found.parts.items():
+    if inspection.unreadable:
+        lines = [f"{count(inspection.unreadable, 'image', 'images')} cannot be read:"]
+        lines += [f"  {name}" for name in inspection.unreadable_named] + more(
+            inspection.unreadable, len(inspection.unreadable_named)
+        )
+    for part, seen in inspection.parts.items():
         if seen.copies:
             lines.append(f"{part}: {count(seen.copies, 'image has', 'images have')} the pixels of another in it:")
             lines += pairs(seen.copies, seen.copies_named)
-    if found.shared:
-        lines.append(f"{count(found.shared, 'test image has', 'test images have')} the pixels of a training image:")
-        lines += pairs(found.shared, found.shared_named)
+    if inspection.shared:
+        lines.append(
+            f"{count(inspection.shared, 'test image has', 'test images have')} the pixels of a training image:"
+        )
+        lines += pairs(inspection.shared, inspection.shared_named)
     else:
         lines.append("No test image has the pixels of a training image.")
-    if found.conflicts:
-        lines.append(f"{count(found.conflicts, 'picture is', 'pictures are')} there with two classes or more.")
+    if inspection.conflicts:
+        lines.append(f"{count(inspection.conflicts, 'image is', 'images are')} there with two classes or more.")
     return lines
 
 

@@ -13,7 +13,7 @@ HEADINGS = (
     "MB",
     "ms, 1 thread",
     "2 threads",
-    "pictures/s",
+    "images/s",
     "resident MB",
 )
 
@@ -44,6 +44,6 @@ def cells(one: Measured) -> list[str]:
         f"{one.bytes / 1e6:.2f}",
         f"{one.milliseconds['1']:.2f}",
         f"{one.milliseconds['2']:.2f}",
-        f"{one.pictures_per_second:,.0f}",
+        f"{one.images_per_second:,.0f}",
         f"{one.resident_bytes / 1e6:.0f}",
     ]

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Reader, checked_counts
+from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Reader, check_counts
 from shadowmetric.app.data.datasets.lists import in_two, load, on_disk, parse_each
 from shadowmetric.errors import DataMistake
 
@@ -32,7 +32,7 @@ ALL, TRAIN, TEST = "cars_annos.mat", "devkit/cars_train_annos.mat", "cars_test_a
 
 def read_cars196(root: Path, allow_partial: bool) -> Dataset:
     """Return the cars below a data root."""
-    return checked_counts(CARS196, on_disk(CARS196, parse_cars196(root), allow_partial), allow_partial)
+    return check_counts(CARS196, on_disk(CARS196, parse_cars196(root), allow_partial), allow_partial)
 
 
 def parse_cars196(root: Path) -> Dataset:

@@ -1,11 +1,11 @@
-"""CIFAR-10: 50,000 + 10,000 photos of ten things, 32 × 32, in colour. A. Krizhevsky, 2009.
+"""CIFAR-10: 50,000 + 10,000 photos of ten things, 32 × 32, in color. A. Krizhevsky, 2009.
 
-Read from the official pickles in `cifar-10-batches-py` below the data root. Memory: 184 MB, all pictures.
+Read from the official pickles in `cifar-10-batches-py` below the data root. Memory: 184 MB, all images.
 """
 
 from pathlib import Path
 
-from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader, checked_counts
+from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader, check_counts
 from shadowmetric.app.data.datasets.cifar_pickles import find_pickles, read_pickle, read_split
 from shadowmetric.app.data.datasets.downloads import download_with_torchvision
 
@@ -22,17 +22,17 @@ SUMS = {  # md5, as torchvision has them
 }
 
 
-def read(root: Path, allow_partial: bool = False) -> Dataset:
+def read_cifar10(root: Path, allow_partial: bool = False) -> Dataset:
     """Return CIFAR-10 below a data root."""
     paths = find_pickles(CIFAR10, root, tuple(SUMS))
     dataset = Dataset(
         name="cifar10",
         kind=STANDARD,
-        train=read_split([paths[name] for name in TRAIN], SUMS, "labels", "train picture"),
-        test=read_split([paths[TEST]], SUMS, "labels", "test picture"),
+        train=read_split([paths[name] for name in TRAIN], SUMS, "labels", "train image"),
+        test=read_split([paths[TEST]], SUMS, "labels", "test image"),
         classes=tuple(read_pickle(paths[NAMES], SUMS[NAMES])["label_names"]),
     )
-    return checked_counts(CIFAR10, dataset, allow_partial)
+    return check_counts(CIFAR10, dataset, allow_partial)
 
 
 def download(root: Path) -> None:
@@ -49,7 +49,7 @@ CIFAR10 = Reader(
     classes={"train": 10, "test": 10},
     source="https://www.cs.toronto.edu/~kriz/cifar.html",
     terms="none stated",
-    read=read,
+    read=read_cifar10,
     download=download,
     archives=("cifar-10-python.tar.gz",),
 )

@@ -1,8 +1,8 @@
-"""CIFAR-100: 50,000 + 10,000 photos of a hundred things, 32 × 32, in colour. A. Krizhevsky, 2009.
+"""CIFAR-100: 50,000 + 10,000 photos of a hundred things, 32 × 32, in color. A. Krizhevsky, 2009.
 
 Read from the official pickles in `cifar-100-python` below the data root, by their fine labels. If those are not there,
 from a copy with a folder per class, `cifar100-png/{train,test}/CLASS/*.png`; the classes are numbered by their sorted
-names, as in the official files. Memory: 184 MB, all pictures.
+names, as in the official files. Memory: 184 MB, all images.
 """
 
 from dataclasses import replace
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader, Split, checked_counts
+from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader, Split, check_counts
 from shadowmetric.app.data.datasets.cifar_pickles import CHANNELS, SIDE, find_pickles, read_pickle, read_split
 from shadowmetric.app.data.datasets.downloads import download_with_torchvision
 from shadowmetric.app.data.images import ArrayImages, FileImages
@@ -26,27 +26,27 @@ SUMS = {  # md5, as torchvision has them
 }
 
 
-def read(root: Path, allow_partial: bool = False) -> Dataset:
+def read_cifar100(root: Path, allow_partial: bool = False) -> Dataset:
     """Return CIFAR-100 below a data root."""
-    pickles, pictures = root / CIFAR100.folder, root / PNG_FOLDER
-    if pictures.is_dir() and not pickles.is_dir():
-        dataset = checked_counts(CIFAR100, _from_folders(pictures), allow_partial)
+    pickles, folders = root / CIFAR100.folder, root / PNG_FOLDER
+    if folders.is_dir() and not pickles.is_dir():
+        dataset = check_counts(CIFAR100, _from_folders(folders), allow_partial)
         return replace(dataset, train=in_memory(dataset.train, "train"), test=in_memory(dataset.test, "test"))
-    return checked_counts(CIFAR100, _from_pickles(root), allow_partial)
+    return check_counts(CIFAR100, _from_pickles(root), allow_partial)
 
 
 def _from_pickles(root: Path) -> Dataset:
     paths = find_pickles(CIFAR100, root, tuple(SUMS))
-    train, test = (read_split([paths[part]], SUMS, "fine_labels", f"{part} picture") for part in ("train", "test"))
+    train, test = (read_split([paths[part]], SUMS, "fine_labels", f"{part} image") for part in ("train", "test"))
     classes = tuple(read_pickle(paths["meta"], SUMS["meta"])["fine_label_names"])
     return Dataset("cifar100", STANDARD, train, test, classes)
 
 
 def _from_folders(folder: Path) -> Dataset:
-    found = {part: list_classes(folder / part).pictures for part in ("train", "test")}
-    classes = sorted({name for part in found.values() for name in part})
+    listings = {part: list_classes(folder / part).images for part in ("train", "test")}
+    classes = sorted({name for part in listings.values() for name in part})
     parts = {}
-    for part, files in found.items():
+    for part, files in listings.items():
         labels = np.repeat(np.arange(len(classes)), [len(files.get(name, ())) for name in classes])
         paths = [path for name in classes for path in files.get(name, ())]
         parts[part] = Split(FileImages(folder / part, paths), labels)
@@ -55,18 +55,18 @@ def _from_folders(folder: Path) -> Dataset:
 
 
 def in_memory(split: Split, title: str) -> Split:
-    """Return a part with its pictures read into memory."""
+    """Return a part with its images read into memory."""
     pixels = torch.empty(len(split), CHANNELS, SIDE, SIDE, dtype=torch.uint8)
     for number in range(len(split)):
         try:
-            picture = split.images.read(number)
-        except BrokenImage as wrong:
-            raise DataMistake(f"cifar100: {str(wrong).rstrip('.')}; get it again.") from None
-        if picture.shape != pixels.shape[1:]:
-            name, found = split.images.name(number), " × ".join(map(str, picture.shape))
-            raise DataMistake(f"cifar100: {title}/{name} is {found}, not {CHANNELS} × {SIDE} × {SIDE}; get it again.")
-        pixels[number] = picture
-    return Split(ArrayImages(pixels, f"{title} picture"), split.labels)
+            image = split.images.read(number)
+        except BrokenImage as error:
+            raise DataMistake(f"cifar100: {str(error).rstrip('.')}; get it again.") from None
+        if image.shape != pixels.shape[1:]:
+            name, shape = split.images.name(number), " × ".join(map(str, image.shape))
+            raise DataMistake(f"cifar100: {title}/{name} is {shape}, not {CHANNELS} × {SIDE} × {SIDE}; get it again.")
+        pixels[number] = image
+    return Split(ArrayImages(pixels, f"{title} image"), split.labels)
 
 
 def download(root: Path) -> None:
@@ -83,7 +83,7 @@ CIFAR100 = Reader(
     classes={"train": 100, "test": 100},
     source="https://www.cs.toronto.edu/~kriz/cifar.html",
     terms="none stated",
-    read=read,
+    read=read_cifar100,
     download=download,
     archives=("cifar-100-python.tar.gz",),
 )

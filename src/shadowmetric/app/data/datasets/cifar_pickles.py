@@ -34,15 +34,15 @@ class ArrayUnpickler(pickle.Unpickler):
 def read_pickle(path: Path, md5: str) -> dict:
     """Return what an official file holds; the very bytes that are compared are the ones read."""
     content = path.read_bytes()
-    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if found != md5:
+    digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if digest != md5:
         raise DataMistake(
-            f"{path} has the md5 {found} and the official file {md5}, so it was not opened; get the official archive."
+            f"{path} has the md5 {digest} and the official file {md5}, so it was not opened; get the official archive."
         )
     try:
         return ArrayUnpickler(io.BytesIO(content), encoding="latin1").load()
-    except pickle.UnpicklingError as wrong:
-        raise DataMistake(f"{path} was not read: {wrong}; get the official archive.") from None
+    except pickle.UnpicklingError as error:
+        raise DataMistake(f"{path} was not read: {error}; get the official archive.") from None
 
 
 def find_pickles(reader: Reader, root: Path, names: Sequence[str]) -> dict[str, Path]:
@@ -55,8 +55,8 @@ def find_pickles(reader: Reader, root: Path, names: Sequence[str]) -> dict[str, 
 
 
 def read_split(paths: Sequence[Path], sums: Mapping[str, str], labels_key: str, title: str) -> Split:
-    """Return the pictures of some files, one after another."""
-    found = [read_pickle(path, sums[path.name]) for path in paths]
-    pixels = np.concatenate([part["data"] for part in found]).reshape(-1, CHANNELS, SIDE, SIDE)
-    labels = np.concatenate([np.asarray(part[labels_key], np.int64) for part in found])
+    """Return the images of some files, one after another."""
+    batches = [read_pickle(path, sums[path.name]) for path in paths]
+    pixels = np.concatenate([part["data"] for part in batches]).reshape(-1, CHANNELS, SIDE, SIDE)
+    labels = np.concatenate([np.asarray(part[labels_key], np.int64) for part in batches])
     return Split(ArrayImages(torch.from_numpy(pixels), title), labels)

@@ -14,7 +14,7 @@ CUB_200_2011.tgz; for research, non-commercial.
 
 from pathlib import Path
 
-from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Reader, checked_counts
+from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Reader, check_counts
 from shadowmetric.app.data.datasets.lists import in_two, on_disk, read_list
 
 LAST_TRAINING_CLASS = 100
@@ -22,12 +22,12 @@ LAST_TRAINING_CLASS = 100
 
 def read_cub200(root: Path, allow_partial: bool) -> Dataset:
     """Return the birds below a data root."""
-    return checked_counts(CUB200, on_disk(CUB200, parse_cub200(root), allow_partial), allow_partial)
+    return check_counts(CUB200, on_disk(CUB200, parse_cub200(root), allow_partial), allow_partial)
 
 
 def parse_cub200(root: Path) -> Dataset:
     """Return what the lists name, whether the files are there or not."""
-    classes = dict(sorted(read_list(CUB200, root, "classes.txt", _numbered, "`CLASS NAME`")))
+    classes = dict(sorted(read_list(CUB200, root, "classes.txt", _parse_numbers, "`CLASS NAME`")))
 
     def numbered_class(line: str) -> tuple[int, int]:
         number, known = map(int, line.split())
@@ -39,7 +39,7 @@ def parse_cub200(root: Path) -> Dataset:
     class_of = dict(read_list(CUB200, root, "image_class_labels.txt", numbered_class, expected))
 
     def image(line: str) -> tuple[str, int]:
-        number, path = _numbered(line)
+        number, path = _parse_numbers(line)
         return f"images/{path}", class_of[number]
 
     rows = read_list(CUB200, root, "images.txt", image, "`NUMBER PATH` with a number of image_class_labels.txt")
@@ -48,7 +48,7 @@ def parse_cub200(root: Path) -> Dataset:
     return in_two(CUB200, root / CUB200.folder, train, test, classes)
 
 
-def _numbered(line: str) -> tuple[int, str]:
+def _parse_numbers(line: str) -> tuple[int, str]:
     number, text = line.strip().split(maxsplit=1)
     return int(number), text
 

@@ -1,7 +1,7 @@
-"""Digits: 1,797 small pictures of handwritten digits inside the package, so that there is always something to train on.
+"""Digits: 1,797 small images of handwritten digits inside the package, so that there is always something to train on.
 
 Optical Recognition of Handwritten Digits, E. Alpaydin and C. Kaynak, UCI Machine Learning Repository, 1998,
-https://archive.ics.uci.edu/dataset/80, licence CC BY 4.0: its test part, written by 13 people, as scikit-learn has
+https://archive.ics.uci.edu/dataset/80, license CC BY 4.0: its test part, written by 13 people, as scikit-learn has
 it. It lies in `digits.npz` as uint8 from 0 to 16, made by
 
 ```python
@@ -13,9 +13,9 @@ numpy.savez_compressed("digits.npz", images=digits.images.astype("u1"), labels=d
 ```
 
 and is scaled to 0 to 255 when it is read. There is no official split of these, so here is one: of each class, in the
-order of the file, the first two thirds train and the rest test. Pictures that look alike stand near each other in the
-file, perhaps those of one hand, so this is harder than a random split: the nearest training picture has the right
-class for 96.5 % of the test pictures; after a random split in the same shares, for 98.5 % (mean of 20).
+order of the file, the first two thirds train and the rest test. Images that look alike stand near each other in the
+file, perhaps those of one hand, so this is harder than a random split: the nearest training image has the right
+class for 96.5 % of the test images; after a random split in the same shares, for 98.5 % (mean of 20).
 """
 
 from importlib.resources import as_file, files
@@ -24,15 +24,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader, Split, checked_counts
+from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader, Split, check_counts
 from shadowmetric.app.data.images import ArrayImages
 
 INK = 16  # the darkest value in the file
 WHITE = 255
 
 
-def read(root: Path, allow_partial: bool = False) -> Dataset:
-    """Return the embedded pictures; the data root is of no matter."""
+def read_digits(root: Path, allow_partial: bool = False) -> Dataset:
+    """Return the embedded images; the data root is of no matter."""
     with as_file(files("shadowmetric.app.data.datasets") / "digits.npz") as path, np.load(path) as arrays:
         images, labels = arrays["images"], arrays["labels"].astype(np.int64)
     scaled = np.rint(images * (WHITE / INK)).astype(np.uint8)
@@ -47,16 +47,16 @@ def read(root: Path, allow_partial: bool = False) -> Dataset:
         mirrors=False,
         notes=("Split: of each class, in the order of the file, the first two thirds train and the rest test.",),
     )
-    return checked_counts(DIGITS, dataset, allow_partial)
+    return check_counts(DIGITS, dataset, allow_partial)
 
 
 def first_two_thirds(labels: np.ndarray) -> np.ndarray:
-    """Return which pictures are among the first two thirds of their class."""
-    found = np.zeros(len(labels), dtype=bool)
+    """Return which images are among the first two thirds of their class."""
+    mask = np.zeros(len(labels), dtype=bool)
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
-        found[members[: 2 * len(members) // 3]] = True
-    return found
+        mask[members[: 2 * len(members) // 3]] = True
+    return mask
 
 
 DIGITS = Reader(
@@ -68,5 +68,5 @@ DIGITS = Reader(
     classes={"train": 10, "test": 10},
     source="this package",
     terms="CC BY 4.0",
-    read=read,
+    read=read_digits,
 )

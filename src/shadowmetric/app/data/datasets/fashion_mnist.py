@@ -1,6 +1,6 @@
-"""Fashion-MNIST: 60,000 + 10,000 articles of clothing, 28 × 28, grey. H. Xiao, K. Rasul, R. Vollgraf, 2017.
+"""Fashion-MNIST: 60,000 + 10,000 articles of clothing, 28 × 28, gray. H. Xiao, K. Rasul, R. Vollgraf, 2017.
 
-Read from `FashionMNIST/raw` below the data root, in the four files of MNIST's layout. Memory: 55 MB, all pictures.
+Read from `FashionMNIST/raw` below the data root, in the four files of MNIST's layout. Memory: 55 MB, all images.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ from shadowmetric.app.data.datasets.mnist import ARCHIVES, read_raw
 CLASSES = "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"
 
 
-def read(root: Path, allow_partial: bool = False) -> Dataset:
+def read_fashion_mnist(root: Path, allow_partial: bool = False) -> Dataset:
     """Return Fashion-MNIST below a data root."""
     return read_raw(FASHION_MNIST, root, allow_partial, classes=CLASSES, mirrors=True)
 
@@ -31,7 +31,7 @@ FASHION_MNIST = Reader(
     classes={"train": 10, "test": 10},
     source="https://github.com/zalandoresearch/fashion-mnist",
     terms="MIT",
-    read=read,
+    read=read_fashion_mnist,
     download=download,
     archives=ARCHIVES,
 )

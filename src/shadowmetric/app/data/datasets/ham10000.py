@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader, checked_counts
-from shadowmetric.app.data.datasets.lists import in_fifths, listed, names_in, on_disk, read_list
+from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader, check_counts
+from shadowmetric.app.data.datasets.lists import in_fifths, list_images, names_in, on_disk, read_list
 
 FOLDERS = ("HAM10000_images", "HAM10000_images_part_1", "HAM10000_images_part_2")
 DIAGNOSES = {
@@ -33,7 +33,7 @@ DIAGNOSES = {
 
 def read_ham10000(root: Path, allow_partial: bool) -> Dataset:
     """Return the lesions below a data root."""
-    return checked_counts(HAM10000, on_disk(HAM10000, parse_ham10000(root), allow_partial), allow_partial)
+    return check_counts(HAM10000, on_disk(HAM10000, parse_ham10000(root), allow_partial), allow_partial)
 
 
 def parse_ham10000(root: Path) -> Dataset:
@@ -44,7 +44,7 @@ def parse_ham10000(root: Path) -> Dataset:
     inside = {name: part for part in FOLDERS for name in names_in(folder / part)}
     images = [(f"{inside.get(name, FOLDERS[0])}/{name}", diagnosis) for _, name, diagnosis in rows]
     lesions = np.unique([lesion for lesion, _, _ in rows], return_inverse=True)[1]
-    whole = listed(folder, images, DIAGNOSES, lesions)
+    whole = list_images(folder, images, DIAGNOSES, lesions)
     return in_fifths(HAM10000, whole, DIAGNOSES)
 
 

@@ -28,13 +28,13 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             shape = _shape(path, file.read(4 + 4 * dimensions), dimensions)
             values = np.empty(int(np.prod(shape)), np.uint8)
-            found = file.readinto(values.data)
+            count = file.readinto(values.data)
             more = file.read(1)
-    except (OSError, EOFError, zlib.error) as wrong:
-        reason = " ".join(str(wrong).split()).rstrip(".")
+    except (OSError, EOFError, zlib.error) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
         raise DataMistake(f"{path} cannot be read ({reason}); get it again.") from None
-    if found != len(values) or more:
-        state = "more" if more else f"only {found:,}"
+    if count != len(values) or more:
+        state = "more" if more else f"only {count:,}"
         raise DataMistake(f"{path} has {state} of the {len(values):,} values of its shape {shape}; get it again.")
     return values.reshape(shape)
 

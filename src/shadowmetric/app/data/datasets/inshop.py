@@ -15,8 +15,8 @@ Chinese University of Hong Kong, img.zip and the list; for research, non-commerc
 
 from pathlib import Path
 
-from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Reader, Split, checked_counts
-from shadowmetric.app.data.datasets.lists import listed, on_disk, read_list
+from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Reader, Split, check_counts
+from shadowmetric.app.data.datasets.lists import list_images, on_disk, read_list
 
 LIST = "Eval/list_eval_partition.txt"
 STATUSES = ("train", "query", "gallery")
@@ -24,7 +24,7 @@ STATUSES = ("train", "query", "gallery")
 
 def read_inshop(root: Path, allow_partial: bool) -> Dataset:
     """Return the garments below a data root."""
-    return checked_counts(INSHOP, on_disk(INSHOP, parse_inshop(root), allow_partial), allow_partial)
+    return check_counts(INSHOP, on_disk(INSHOP, parse_inshop(root), allow_partial), allow_partial)
 
 
 def parse_inshop(root: Path) -> Dataset:
@@ -35,7 +35,7 @@ def parse_inshop(root: Path) -> Dataset:
     folder = folder / "Img" if (folder / "Img" / "img").is_dir() else folder
 
     def part(wanted: str) -> Split:
-        return listed(folder, [(path, item) for path, item, status in rows if status == wanted], classes)
+        return list_images(folder, [(path, item) for path, item, status in rows if status == wanted], classes)
 
     return Dataset(
         name=INSHOP.name,

@@ -50,8 +50,8 @@ def load(reader: Reader, root: Path, name: str, open_file: Callable[[Path], Foun
         raise reader.missing(root, f"{reader.folder}/{name}")
     try:
         return open_file(path)
-    except Exception as wrong:  # whatever a library makes of damaged bytes
-        reason = " ".join(str(wrong).split()).rstrip(".") or type(wrong).__name__
+    except Exception as error:  # whatever a library makes of damaged bytes
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise DataMistake(f"{path} cannot be read as {what} ({reason}); get it anew from {reader.source}.") from None
 
 
@@ -59,26 +59,26 @@ def parse_each(
     path: Path, entries: Iterable[tuple[int, Raw]], parse: Callable[[Raw], Found], expected: str, unit: str = "line"
 ) -> list[Found]:
     """Return what `parse` makes of each numbered entry; one that it cannot make sense of is a DataMistake."""
-    found = []
+    records = []
     for number, entry in entries:
         try:
-            found.append(parse(entry))
+            records.append(parse(entry))
         except (ValueError, LookupError, TypeError, csv.Error):
-            shown = repr(entry)
-            shown = shown if len(shown) <= MOST_SHOWN else f"{shown[:MOST_SHOWN]}…"
-            raise DataMistake(f"{path}, {unit} {number}, is {shown}; expected {expected}.") from None
-    if not found:
+            excerpt = repr(entry)
+            excerpt = excerpt if len(excerpt) <= MOST_SHOWN else f"{excerpt[:MOST_SHOWN]}…"
+            raise DataMistake(f"{path}, {unit} {number}, is {excerpt}; expected {expected}.") from None
+    if not records:
         raise DataMistake(f"{path} has no {unit}; expected {expected}.")
-    return found
+    return records
 
 
-def listed(
+def list_images(
     folder: Path,
     rows: Sequence[tuple[str, Class]],
     classes: Mapping[Class, str],
     groups: Sequence[int] | np.ndarray | None = None,
 ) -> Split:
-    """Return the pictures of (path, class) rows; a label is the place of the class among all of them."""
+    """Return the images of (path, class) rows; a label is the place of the class among all of them."""
     place = {known: number for number, known in enumerate(classes)}
     labels = np.array([place[known] for _, known in rows], dtype=np.int64)
     numbers = None if groups is None else np.asarray(groups, dtype=np.int64)
@@ -93,7 +93,7 @@ def in_two(
     classes: Mapping[Class, str],
 ) -> Dataset:
     """Return the dataset of which the lists name both parts."""
-    parts = (listed(folder, rows, classes) for rows in (train, test))
+    parts = (list_images(folder, rows, classes) for rows in (train, test))
     return Dataset(reader.name, reader.kind, *parts, classes=tuple(classes.values()))
 
 
@@ -105,7 +105,7 @@ def in_fifths(reader: Reader, whole: Split, classes: Mapping[Class, str], notes:
 
 
 def on_disk(reader: Reader, dataset: Dataset, allow_partial: bool) -> Dataset:
-    """Return the dataset with the pictures whose files are there; some may lack only if a partial one is allowed."""
+    """Return the dataset with the images whose files are there; some may lack only if a partial one is allowed."""
     parts, total, lost = dataset.parts(), 0, []
     for part, split in parts.items():
         assert isinstance(split.images, FileImages)

@@ -3,10 +3,10 @@
     ODIR-5K/data.xlsx    a row a patient: ID, Left-Fundus and Right-Fundus (files), keywords for each, eight bits
     ODIR-5K/Training Images/0_left.jpg ...
 
-The bits are a patient's and there may be several; a picture here has one label. The rule, from the keywords of the
+The bits are a patient's and there may be several; an image here has one label. The rule, from the keywords of the
 eye alone:
 
-    1. keywords are parted at commas; those of SILENT, which speak of the picture and not of the eye, are passed over
+    1. keywords are parted at commas; those of SILENT, which speak of the image and not of the eye, are passed over
     2. each other keyword means the class in MEANING that it contains, "suspected" or not, and otherwise `other`
     3. an eye takes the class that all its keywords mean; where they mean several, or none is left, it is left out
 
@@ -26,8 +26,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader, checked_counts
-from shadowmetric.app.data.datasets.lists import in_fifths, listed, load, on_disk, parse_each
+from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader, check_counts
+from shadowmetric.app.data.datasets.lists import in_fifths, list_images, load, on_disk, parse_each
 from shadowmetric.errors import DataMistake
 
 TABLE = "data.xlsx"
@@ -64,7 +64,7 @@ SILENT = {
 
 def read_odir5k(root: Path, allow_partial: bool) -> Dataset:
     """Return the eyes below a data root."""
-    return checked_counts(ODIR5K, on_disk(ODIR5K, parse_odir5k(root), allow_partial), allow_partial)
+    return check_counts(ODIR5K, on_disk(ODIR5K, parse_odir5k(root), allow_partial), allow_partial)
 
 
 def parse_odir5k(root: Path) -> Dataset:
@@ -84,23 +84,23 @@ def parse_odir5k(root: Path) -> Dataset:
 
     numbered = [(number, row) for number, row in enumerate(rows[1:], 2) if any(row)]
     expected = "a patient's number, and a file and keywords for each eye"
-    found = [eye for pair in parse_each(path, numbered, eyes, expected, "row") for eye in pair]
-    kept = [(patient, name, *known) for patient, name, known in found if len(known) == 1]
-    several = sum(len(known) > 1 for _, _, known in found)
+    records = [eye for pair in parse_each(path, numbered, eyes, expected, "row") for eye in pair]
+    kept = [(patient, name, *known) for patient, name, known in records if len(known) == 1]
+    several = sum(len(known) > 1 for _, _, known in records)
     images = [(f"Training Images/{name}", known) for _, name, known in kept]
-    whole = listed(path.parent, images, CLASSES, [patient for patient, _, _ in kept])
+    whole = list_images(path.parent, images, CLASSES, [patient for patient, _, _ in kept])
     note = (
-        f"One label for an eye, by its keywords: of {len(found):,} eyes {several:,} have several classes and "
-        f"{len(found) - len(kept) - several:,} none; they are left out."
+        f"One label for an eye, by its keywords: of {len(records):,} eyes {several:,} have several classes and "
+        f"{len(records) - len(kept) - several:,} none; they are left out."
     )
     return in_fifths(ODIR5K, whole, CLASSES, (note,))
 
 
 def meanings(keywords: str) -> set[str]:
     """Return the classes that the keywords of an eye mean."""
-    found = [keyword.strip().lower() for keyword in re.split("[,，]", keywords)]
-    said = [keyword for keyword in found if keyword and keyword not in SILENT]
-    return {next((known for words, known in MEANING.items() if words in keyword), "O") for keyword in said}
+    phrases = [keyword.strip().lower() for keyword in re.split("[,，]", keywords)]
+    diagnoses = [keyword for keyword in phrases if keyword and keyword not in SILENT]
+    return {next((known for words, known in MEANING.items() if words in keyword), "O") for keyword in diagnoses}
 
 
 def _table(path: Path) -> list[tuple[Any, ...]]:

@@ -13,13 +13,13 @@ From Stanford, Stanford_Online_Products.zip; no terms stated, for research.
 
 from pathlib import Path
 
-from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Reader, checked_counts
+from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Reader, check_counts
 from shadowmetric.app.data.datasets.lists import in_two, on_disk, read_list
 
 
 def read_sop(root: Path, allow_partial: bool) -> Dataset:
     """Return the products below a data root."""
-    return checked_counts(SOP, on_disk(SOP, parse_sop(root), allow_partial), allow_partial)
+    return check_counts(SOP, on_disk(SOP, parse_sop(root), allow_partial), allow_partial)
 
 
 def parse_sop(root: Path) -> Dataset:

@@ -8,7 +8,7 @@
 
 Split, the same classes on both sides: 100,000 images train; the 10,000 of the official validation test, since the
 official test images have no labels. No list names the training images: they are what the folders hold.
-Some images are grey; all are read with three channels.
+Some images are gray; all are read with three channels.
 
 Le and Yang, Tiny ImageNet Visual Recognition Challenge, Stanford CS 231N, 2015. From Stanford, tiny-imagenet-200.zip;
 ImageNet's terms, for research, non-commercial.
@@ -16,14 +16,14 @@ ImageNet's terms, for research, non-commercial.
 
 from pathlib import Path
 
-from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader, checked_counts
+from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader, check_counts
 from shadowmetric.app.data.datasets.lists import in_two, names_in, on_disk, read_list
 
 
 def read_tiny_imagenet(root: Path, allow_partial: bool) -> Dataset:
-    """Return the pictures below a data root."""
+    """Return the images below a data root."""
     dataset = on_disk(TINY_IMAGENET, parse_tiny_imagenet(root), allow_partial)
-    return checked_counts(TINY_IMAGENET, dataset, allow_partial)
+    return check_counts(TINY_IMAGENET, dataset, allow_partial)
 
 
 def parse_tiny_imagenet(root: Path) -> Dataset:

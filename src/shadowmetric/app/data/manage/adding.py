@@ -1,6 +1,6 @@
 """Add a dataset from its official archives: compare sums, unpack, look whether the reader can read it, put it in place.
 
-An archive may hold the dataset's folder, or what belongs into that folder; one of loose pictures gets a folder by its
+An archive may hold the dataset's folder, or what belongs into that folder; one of loose images gets a folder by its
 own name. Files that are no archives, such as a table of labels, are copied beside them.
 """
 
@@ -15,9 +15,9 @@ import numpy as np
 
 from shadowmetric.app.data.dataset import Dataset, Reader
 from shadowmetric.app.data.manage.archive import DAMAGED, ZIPS, is_archive, unpack
-from shadowmetric.app.data.manage.placing import placed
+from shadowmetric.app.data.manage.placing import stage_data_root
 from shadowmetric.app.data.manage.unpacking import BLOCK, Limits
-from shadowmetric.app.data.own.folder import PICTURES
+from shadowmetric.app.data.own.folder import IMAGES
 from shadowmetric.errors import DataMistake
 from shadowmetric.progress import Report, silent
 
@@ -61,23 +61,23 @@ def add_archives(
 ) -> Added:
     """Put a dataset below the data root, or leave nothing behind."""
     check_files(archives, root)
-    with placed(root, reader.folder) as fresh:
-        sums = {path.name: checked_sum(reader, path, report) for path in archives}
-        made = fresh / reader.folder
-        made.mkdir(parents=True)
+    with stage_data_root(root, reader.folder) as fresh:
+        sums = {path.name: verify_checksum(reader, path, report) for path in archives}
+        destination = fresh / reader.folder
+        destination.mkdir(parents=True)
         for number, path in enumerate(archives):
             if is_archive(path):
                 unpacked = fresh / f"unpacked {number}"
                 unpack(path, unpacked, limits=limits, report=report)
-                move_into(made, contents(unpacked, reader.folder), path)
+                move_into(destination, contents(unpacked, reader.folder), path)
             else:
-                inside = made / INSIDE.get((reader.name, path.name), "")
+                inside = destination / INSIDE.get((reader.name, path.name), "")
                 inside.mkdir(exist_ok=True)
                 shutil.copyfile(path, inside / path.name)
         try:
             dataset = reader.read(fresh, allow_partial)
-        except DataMistake as wrong:
-            raise DataMistake(f"nothing was added: {str(wrong).replace(str(fresh), str(root))}") from None
+        except DataMistake as error:
+            raise DataMistake(f"nothing was added: {str(error).replace(str(fresh), str(root))}") from None
     return Added(counts_of(dataset), sums, dataset.notes)
 
 
@@ -112,7 +112,7 @@ def space_needed(path: Path) -> int:
     return path.stat().st_size
 
 
-def checked_sum(reader: Reader, path: Path, report: Report) -> str:
+def verify_checksum(reader: Reader, path: Path, report: Report) -> str:
     """Return a file's sha256; refuse a file that has an official name and another md5 than the official one."""
     sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
     size = max(path.stat().st_size, 1)
@@ -134,12 +134,12 @@ def contents(unpacked: Path, folder: str) -> list[Path]:
     return [path for path in sorted(top.iterdir()) if path.name != "__MACOSX"]
 
 
-def move_into(made: Path, found: list[Path], archive: Path) -> None:
-    """Move files and folders; loose pictures into a folder that has the archive's name."""
-    if found and all(path.suffix.lower() in PICTURES for path in found):
-        made = made / archive.name.split(".")[0]
-        made.mkdir()
-    for path in found:
-        if (made / path.name).exists():
+def move_into(destination: Path, paths: list[Path], archive: Path) -> None:
+    """Move files and folders; loose images into a folder that has the archive's name."""
+    if paths and all(path.suffix.lower() in IMAGES for path in paths):
+        destination = destination / archive.name.split(".")[0]
+        destination.mkdir()
+    for path in paths:
+        if (destination / path.name).exists():
             raise DataMistake(f"{archive} has {path.name}, which an archive before it has too; name each one once.")
-        path.rename(made / path.name)
+        path.rename(destination / path.name)

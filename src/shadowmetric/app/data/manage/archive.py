@@ -48,14 +48,14 @@ def unpack(archive: Path, into: Path, *, limits: Limits | None = None, report: R
     try:
         (_unzip if archive.name.lower().endswith(ZIPS) else _untar)(work)
         work.make_links()
-    except BaseException as wrong:
+    except BaseException as error:
         shutil.rmtree(into)
-        if isinstance(wrong, DAMAGED):
-            reason = " ".join(str(wrong).split()).rstrip(".")
+        if isinstance(error, DAMAGED):
+            reason = " ".join(str(error).split()).rstrip(".")
             raise DataMistake(f"{archive} is damaged or cut short ({reason}); get it again.") from None
-        if isinstance(wrong, OSError):
+        if isinstance(error, OSError):
             raise DataMistake(
-                f"{archive} could not be unpacked into {into.parent}: {wrong.strerror or wrong}."
+                f"{archive} could not be unpacked into {into.parent}: {error.strerror or error}."
             ) from None
         raise
     return work.files

@@ -1,6 +1,6 @@
-"""Know pictures again by their pixels: two files with the same pixels are the same picture, however they are packed.
+"""Know images again by their pixels: two files with the same pixels are the same image, however they are packed.
 
-Every picture is decoded as a whole, by a few threads, and a hash of its pixels and shape is kept. Memory: the pictures
+Every image is decoded as a whole, by a few threads, and a hash of its pixels and shape is kept. Memory: the images
 in work and 16 bytes for each.
 """
 
@@ -15,13 +15,13 @@ from shadowmetric.app.data.dataset import Split
 from shadowmetric.app.data.images import ImageSource
 from shadowmetric.errors import BrokenImage
 
-BLOCK = 64  # pictures that a thread takes at once
+BLOCK = 64  # images that a thread takes at once
 
-Prints = dict[str, list[bytes | None]]  # part -> the hash of each picture, None if it cannot be read
+Prints = dict[str, list[bytes | None]]  # part -> the hash of each image, None if it cannot be read
 
 
-def decoded(images: ImageSource) -> Iterator[tuple[bytes | None, str]]:
-    """Yield the hash of each picture, in order, or None and why it cannot be read."""
+def hash_images(images: ImageSource) -> Iterator[tuple[bytes | None, str]]:
+    """Yield the hash of each image, in order, or None and why it cannot be read."""
 
     def block(start: int) -> list[tuple[bytes | None, str]]:
         return [_decode(images, number) for number in range(start, min(start + BLOCK, len(images)))]
@@ -40,16 +40,16 @@ def decoded(images: ImageSource) -> Iterator[tuple[bytes | None, str]]:
 
 def _decode(images: ImageSource, number: int) -> tuple[bytes | None, str]:
     try:
-        picture = images.read(number)
-    except BrokenImage as wrong:
-        return None, str(wrong)
-    digest = hashlib.blake2b(repr(tuple(picture.shape)).encode(), digest_size=16)
-    digest.update(picture.contiguous().numpy().data)
+        image = images.read(number)
+    except BrokenImage as error:
+        return None, str(error)
+    digest = hashlib.blake2b(repr(tuple(image.shape)).encode(), digest_size=16)
+    digest.update(image.contiguous().numpy().data)
     return digest.digest(), ""
 
 
-def shared_pictures(parts: dict[str, Split], prints: Prints) -> Iterator[tuple[str, str]]:
-    """Yield the name of each test or gallery picture that trains too, and the name under which it trains."""
+def find_leaks(parts: dict[str, Split], prints: Prints) -> Iterator[tuple[str, str]]:
+    """Yield the name of each test or gallery image that trains too, and the name under which it trains."""
     first = first_places(prints.get("train", []))
     for part in [part for part in prints if part != "train"]:
         for number, digest in enumerate(prints[part]):
@@ -57,8 +57,8 @@ def shared_pictures(parts: dict[str, Split], prints: Prints) -> Iterator[tuple[s
                 yield parts[part].images.name(number), parts["train"].images.name(first[digest])
 
 
-def copied_pictures(split: Split, prints: list[bytes | None]) -> Iterator[tuple[str, str]]:
-    """Yield the name of each picture that is in its part already, and the name under which it came first."""
+def find_duplicates(split: Split, prints: list[bytes | None]) -> Iterator[tuple[str, str]]:
+    """Yield the name of each image that is in its part already, and the name under which it came first."""
     first = first_places(prints)
     for number, digest in enumerate(prints):
         if digest is not None and first[digest] != number:
@@ -71,10 +71,10 @@ def first_places(prints: list[bytes | None]) -> dict[bytes, int]:
 
 
 def conflicts(parts: dict[str, Split], prints: Prints) -> int:
-    """Return how many pictures are there with more than one class."""
+    """Return how many images are there with more than one class."""
     classes = defaultdict(set)
-    for part, found in prints.items():
-        for digest, label in zip(found, parts[part].labels.tolist(), strict=True):
+    for part, digests in prints.items():
+        for digest, label in zip(digests, parts[part].labels.tolist(), strict=True):
             if digest is not None:
                 classes[digest].add(label)
     return sum(len(labels) > 1 for labels in classes.values())

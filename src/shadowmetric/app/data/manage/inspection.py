@@ -1,6 +1,6 @@
 """Look at a dataset: counts beside the official ones, what overlaps, what cannot be read, what is there twice.
 
-Every picture is decoded as a whole, unless it has to be quick, and known again by its pixels (`fingerprints.py`).
+Every image is decoded as a whole, unless it has to be quick, and known again by its pixels (`fingerprints.py`).
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Reader
-from shadowmetric.app.data.manage.fingerprints import Prints, conflicts, copied_pictures, decoded, shared_pictures
+from shadowmetric.app.data.manage.fingerprints import Prints, conflicts, find_duplicates, find_leaks, hash_images
 from shadowmetric.progress import Report, silent
 
 NAMED = 10  # how many examples are named
@@ -24,7 +24,7 @@ class PartFound:
     official_classes: int | None
     smallest: tuple[str, int]  # class and its images
     largest: tuple[str, int]
-    copies: int  # pictures that are in this part already
+    copies: int  # images that are in this part already
     copies_named: tuple[tuple[str, str], ...]  # pairs of names
 
     @property
@@ -46,34 +46,34 @@ class Inspection:
     decoded: bool
     unreadable: int
     unreadable_named: tuple[str, ...]  # sentences
-    shared: int  # test or gallery pictures that are training pictures too
+    shared: int  # test or gallery images that are training images too
     shared_named: tuple[tuple[str, str], ...]  # pairs of names
-    conflicts: int  # pictures that are there with two classes or more
+    conflicts: int  # images that are there with two classes or more
     notes: tuple[str, ...]
 
     def faults(self, allow_partial: bool = False) -> list[str]:
         """Return what is wrong, a sentence each."""
-        found = []
+        faults = []
         if not allow_partial and not all(part.is_official for part in self.parts.values()):
-            found.append("The counts are not the official ones.")
+            faults.append("The counts are not the official ones.")
         if self.kind == ZERO_SHOT and self.common_classes:
-            found.append(f"{self.common_classes:,} classes are in training and test, which must have none in common.")
+            faults.append(f"{self.common_classes:,} classes are in training and test, which must have none in common.")
         if self.common_groups:
-            found.append(f"{self.common_groups:,} groups are on both sides of the split; each belongs to one.")
+            faults.append(f"{self.common_groups:,} groups are on both sides of the split; each belongs to one.")
         if self.unreadable:
-            found.append(f"{self.unreadable:,} images cannot be read.")
+            faults.append(f"{self.unreadable:,} images cannot be read.")
         if self.shared and any(part.official_images is None for part in self.parts.values()):
-            found.append(f"{self.shared:,} test images are training images too; remove them from one side.")
-        return found
+            faults.append(f"{self.shared:,} test images are training images too; remove them from one side.")
+        return faults
 
 
 def inspect(
     dataset: Dataset, reader: Reader | None = None, *, quick: bool = False, report: Report = silent
 ) -> Inspection:
-    """Look at a dataset; quickly is without decoding its pictures."""
+    """Look at a dataset; quickly is without decoding its images."""
     parts = dataset.parts()
     prints, broken = ({}, []) if quick else take_prints(dataset, report)
-    shared = list(shared_pictures(parts, prints))
+    shared = list(find_leaks(parts, prints))
     train, test = dataset.train, dataset.test
     return Inspection(
         name=dataset.name,
@@ -93,13 +93,13 @@ def inspect(
 
 
 def take_prints(dataset: Dataset, report: Report) -> tuple[Prints, list[str]]:
-    """Return the hashes of all pictures, and a sentence for each that cannot be read."""
+    """Return the hashes of all images, and a sentence for each that cannot be read."""
     prints: Prints = {}
     broken: list[str] = []
     done, total = 0, sum(len(split) for split in dataset.parts().values())
     for part, split in dataset.parts().items():
         prints[part] = []
-        for digest, wrong in decoded(split.images):
+        for digest, wrong in hash_images(split.images):
             prints[part].append(digest)
             broken += [wrong] if wrong else []
             done += 1
@@ -116,7 +116,7 @@ def _part(dataset: Dataset, reader: Reader | None, part: str, prints: list[bytes
     split = dataset.parts()[part]
     labels, counts = np.unique(split.labels, return_counts=True)
     small, large = (int(number) for number in (np.argmin(counts), np.argmax(counts)))
-    copies = list(copied_pictures(split, prints))
+    copies = list(find_duplicates(split, prints))
     return PartFound(
         images=int(counts.sum()),
         classes=len(labels),

@@ -14,7 +14,7 @@ from shadowmetric.errors import DataMistake
 
 
 @contextmanager
-def placed(root: Path, folder: str) -> Iterator[Path]:
+def stage_data_root(root: Path, folder: str) -> Iterator[Path]:
     """Yield an empty data root; when the block ends well, move the folder made in it to the true root."""
     target = root / folder
     if target.exists():
@@ -26,8 +26,8 @@ def placed(root: Path, folder: str) -> Iterator[Path]:
             yield Path(fresh)
             target.parent.mkdir(parents=True, exist_ok=True)
             (Path(fresh) / folder).rename(target)
-    except OSError as wrong:
-        raise DataMistake(f"{target} could not be made: {wrong.strerror or wrong}; look at --data-root.") from None
+    except OSError as error:
+        raise DataMistake(f"{target} could not be made: {error.strerror or error}; look at --data-root.") from None
     finally:
         if is_new:
             with suppress(OSError):  # something is in it

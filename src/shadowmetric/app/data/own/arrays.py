@@ -24,7 +24,7 @@ NPY, ZIP = b"\x93NUMPY", b"PK"  # how the files begin
 UNREADABLE = (ValueError, EOFError, OSError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
 
 
-class LabelledRows(NamedTuple):
+class LabeledRows(NamedTuple):
     """Embeddings and the label of each."""
 
     rows: np.ndarray  # (rows, dim)
@@ -40,7 +40,7 @@ class Numbered(NamedTuple):
 
 def read_set(
     path: Path, labels_path: Path | None = None, *, rows: str = "embeddings", labels: str = "labels"
-) -> LabelledRows:
+) -> LabeledRows:
     """Return the embeddings of a file with the labels that it brings, or those of a second file.
 
     rows, labels: the names of the arrays, if the file is a .npz.
@@ -55,7 +55,7 @@ def read_set(
             f"{path} has {len(found_rows):,} rows and {other} {len(found_labels):,} labels; "
             "give one label for each row."
         )
-    return LabelledRows(found_rows, found_labels)
+    return LabeledRows(found_rows, found_labels)
 
 
 def read_rows(path: Path, key: str = "embeddings") -> np.ndarray:
@@ -88,7 +88,7 @@ def read_labels(path: Path, key: str = "labels") -> np.ndarray:
     if kind == "U":
         return np.array(labels)
     if kind == "S":
-        return _decoded(labels, called)
+        return _decode(labels, called)
     if kind == "f":
         _refuse_floats(labels, called)
     if kind not in "iu":
@@ -107,8 +107,8 @@ def is_npz(path: Path) -> bool:
         raise ValueError(f"{path} does not exist; give a .npy or .npz file, or the folder of a run.") from None
     except IsADirectoryError:
         raise ValueError(f"{path} is a folder; give a .npy or .npz file.") from None
-    except OSError as wrong:
-        raise ValueError(f"{path} cannot be opened: {wrong.strerror}; give a .npy or .npz file.") from None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be opened: {error.strerror}; give a .npy or .npz file.") from None
     if not start:
         raise ValueError(f"{path} is an empty file; write it again with numpy.save.")
     if start != NPY and not start.startswith(ZIP):
@@ -123,11 +123,11 @@ def keys_of(path: Path) -> list[str]:
     try:
         with path.open("rb") as file, np.load(file) as arrays:
             return list(arrays.files)
-    except UNREADABLE as wrong:
-        raise ValueError(_damaged(path, wrong)) from None
+    except UNREADABLE as error:
+        raise ValueError(_damage_error(path, error)) from None
 
 
-def numbered(*labels: np.ndarray) -> Numbered:
+def number_labels(*labels: np.ndarray) -> Numbered:
     """Number labels that are strings by their sorted order, all sets alike; integers stay as they are."""
     kinds = {part.dtype.kind == "U" for part in labels}
     if len(kinds) > 1:
@@ -145,8 +145,8 @@ def _array(path: Path, key: str) -> tuple[np.ndarray, str]:
     if not is_npz(path):
         try:
             return np.load(path, mmap_mode="r"), str(path)
-        except UNREADABLE as wrong:
-            raise ValueError(_unreadable(str(path), path, wrong)) from None
+        except UNREADABLE as error:
+            raise ValueError(_unreadable(str(path), path, error)) from None
     keys, called = keys_of(path), f"'{key}' in {path}"
     if any(name.endswith("/data.pkl") for name in keys):
         raise ValueError(f"{path} was written by torch.save; write it with numpy.save(path, tensor.numpy()).")
@@ -156,25 +156,25 @@ def _array(path: Path, key: str) -> tuple[np.ndarray, str]:
     try:
         with path.open("rb") as file, np.load(file) as arrays:
             array = arrays[key]
-    except UNREADABLE as wrong:
-        raise ValueError(_unreadable(called, path, wrong)) from None
+    except UNREADABLE as error:
+        raise ValueError(_unreadable(called, path, error)) from None
     if not isinstance(array, np.ndarray):
         raise ValueError(f"{called} is no array; write the file with numpy.savez.")
     return array, called
 
 
-def _unreadable(called: str, path: Path, wrong: BaseException) -> str:
-    if isinstance(wrong, ValueError) and "object" in str(wrong).lower():
+def _unreadable(called: str, path: Path, error: BaseException) -> str:
+    if isinstance(error, ValueError) and "object" in str(error).lower():
         return f"{called} holds Python objects, which are never unpickled; save numbers, or labels.astype(str)."
-    return _damaged(path, wrong)
+    return _damage_error(path, error)
 
 
-def _damaged(path: Path, wrong: BaseException) -> str:
-    reason = " ".join(str(wrong).split()).rstrip(".") or type(wrong).__name__
+def _damage_error(path: Path, error: BaseException) -> str:
+    reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
     return f"{path} is damaged or cut short ({reason}); write it again."
 
 
-def _decoded(labels: np.ndarray, called: str) -> np.ndarray:
+def _decode(labels: np.ndarray, called: str) -> np.ndarray:
     try:
         return np.strings.decode(labels, "utf-8")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Make a dataset of somebody's own pictures: the parts are given or drawn, and the kind follows from the classes.
+"""Make a dataset of somebody's own images: the parts are given or drawn, and the kind follows from the classes.
 
 If no part is given, a fifth is held out as the test part, by seed 0: of each class, and two of its images if it has
 four, since an image alone has no positive; of the classes, if there are many small ones, as in a shop's catalogue, or
@@ -32,7 +32,7 @@ def number_classes(names: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
 def assemble(
     name: str, whole: Split, classes: tuple[str, ...], test: np.ndarray | None = None, notes: Iterable[str] = ()
 ) -> Dataset:
-    """Return the dataset of these pictures; `test` says which are the test part."""
+    """Return the dataset of these images; `test` says which are the test part."""
     if len(classes) < 2:
         raise DataMistake(
             f"{name} has {len(whole):,} images of {len(classes)} class{'' if len(classes) == 1 else 'es'} "
@@ -40,7 +40,7 @@ def assemble(
         )
     notes = [*notes, *lone_classes(whole.labels)]
     if test is None:
-        stay, held, what = drawn_parts(whole.labels)
+        stay, held, what = split_classes(whole.labels)
         notes.append(f"No split is given: {what}, drawn by seed {SEED}, is the test part.")
     else:
         stay, held = np.flatnonzero(~test), np.flatnonzero(test)
@@ -50,12 +50,12 @@ def assemble(
             "give images of both parts, or without a split two images of a class."
         )
     train, held_out = whole.take(stay), whole.take(held)
-    notes += unmeasured(held_out.labels)
+    notes += note_unmeasurable(held_out.labels)
     common = np.intersect1d(train.labels, held_out.labels)
     return Dataset(name, STANDARD if len(common) else ZERO_SHOT, train, held_out, classes, notes=tuple(notes))
 
 
-def drawn_parts(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, str]:
+def split_classes(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, str]:
     """Return the numbers of the training and of the test images, and what the test part is in words."""
     sizes = np.unique(labels, return_counts=True)[1]
     if len(sizes) >= MANY and np.median(sizes) < SMALL:
@@ -68,7 +68,7 @@ def drawn_parts(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, str]:
     return *part_images(labels, SHARE, seed=SEED, least=1), "one image of each class"
 
 
-def unmeasured(labels: np.ndarray) -> list[str]:
+def note_unmeasurable(labels: np.ndarray) -> list[str]:
     """Return a note if no class has two test images: then there is nothing to be found for any query."""
     if np.unique(labels, return_counts=True)[1].max(initial=0) > 1:
         return []

@@ -1,13 +1,13 @@
-"""Somebody's own pictures in a table: `csv:FILE`, with a header and a line for each picture.
+"""Somebody's own images in a table: `csv:FILE`, with a header and a line for each image.
 
     path         below the table's folder, or absolute
     label        any word: the class
     split        train or test; without this column a fifth is held out as the test part (assembly.py)
     is_query     with is_gallery, true or false on each test line: queries are searched in the gallery alone;
-    is_gallery   if every test line is both, each test picture is searched among the others
+    is_gallery   if every test line is both, each test image is searched among the others
 
 Columns come in any order and others are passed over. `validation` and `val` are other words for test, as some tools
-write them; a table that has them beside `test` is refused, since training holds out validation pictures itself.
+write them; a table that has them beside `test` is refused, since training holds out validation images itself.
 """
 
 import csv
@@ -53,12 +53,12 @@ def read_lines(path: Path) -> tuple[set[str], list[Line]]:
             columns = [name.strip() for name in next(table, [])]
             _check_columns(path, columns)
             lines = [_line(path, table.line_num, columns, values) for values in table if values]
-    except OSError as wrong:
-        raise DataMistake(f"{path} cannot be opened: {wrong.strerror}; give a CSV file.") from None
-    except (csv.Error, UnicodeDecodeError) as wrong:
-        raise DataMistake(f"{path} is no CSV file in UTF-8 ({wrong}); write it again.") from None
+    except OSError as error:
+        raise DataMistake(f"{path} cannot be opened: {error.strerror}; give a CSV file.") from None
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise DataMistake(f"{path} is no CSV file in UTF-8 ({error}); write it again.") from None
     if not lines:
-        raise DataMistake(f"{path} has a header and no lines; give a line for each picture.")
+        raise DataMistake(f"{path} has a header and no lines; give a line for each image.")
     return set(columns), lines
 
 
@@ -112,7 +112,7 @@ def parts_of(path: Path, lines: list[Line]) -> np.ndarray:
     if len(used) > 1:
         raise DataMistake(
             f"{path} has lines of the splits {' and '.join(used)}; give train and test only, "
-            "since training holds out validation pictures itself."
+            "since training holds out validation images itself."
         )
     return np.array([word != "train" for word in words])
 
@@ -120,7 +120,7 @@ def parts_of(path: Path, lines: list[Line]) -> np.ndarray:
 def with_gallery(
     path: Path, columns: set[str], lines: list[Line], whole: Split, test: np.ndarray | None, dataset: Dataset
 ) -> Dataset:
-    """Return the dataset with the test pictures parted into queries and gallery."""
+    """Return the dataset with the test images parted into queries and gallery."""
     if test is None or not set(ROLES) <= columns:
         raise DataMistake(
             f"{path} has only some of the columns split, is_query, is_gallery; give all three or neither role."
@@ -129,8 +129,8 @@ def with_gallery(
         np.array([in_test and _truth(path, line, role) for line, in_test in zip(lines, test, strict=True)])
         for role in ROLES
     )
-    for line, wrong in zip(lines, test & ~query & ~gallery, strict=True):
-        if wrong:
+    for line, error in zip(lines, test & ~query & ~gallery, strict=True):
+        if error:
             raise DataMistake(f"{path}, line {line.number}: a test line is neither query nor gallery; make it one.")
     if (query == gallery).all():
         return dataset

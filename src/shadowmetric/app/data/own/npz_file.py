@@ -1,4 +1,4 @@
-"""Somebody's own pictures in a NumPy file: `npz:FILE`.
+"""Somebody's own images in a NumPy file: `npz:FILE`.
 
     images, labels[, split]                                    split: "train" or "test" for each image
     train_images, train_labels, test_images, test_labels
@@ -34,8 +34,8 @@ def read_npz(path: Path) -> Dataset:
             return _from_whole(path, "split" in keys)
     except DataMistake:
         raise
-    except ValueError as wrong:
-        raise DataMistake(str(wrong)) from None
+    except ValueError as error:
+        raise DataMistake(str(error)) from None
     raise DataMistake(
         f"{path} has the arrays {', '.join(sorted(keys)) or 'none'}; give {', '.join(ONE)} (and perhaps split), "
         f"or {', '.join(TWO)}."
@@ -43,7 +43,7 @@ def read_npz(path: Path) -> Dataset:
 
 
 def _from_whole(path: Path, has_split: bool) -> Dataset:
-    pixels, names = _labelled(path, *ONE)
+    pixels, names = _read_labeled(path, *ONE)
     test = None
     if has_split:
         parts = read_labels(path, "split")
@@ -56,7 +56,7 @@ def _from_whole(path: Path, has_split: bool) -> Dataset:
 
 
 def _from_parts(path: Path) -> Dataset:
-    (train, train_names), (test, test_names) = _labelled(path, *TWO[:2]), _labelled(path, *TWO[2:])
+    (train, train_names), (test, test_names) = _read_labeled(path, *TWO[:2]), _read_labeled(path, *TWO[2:])
     if train.shape[1:] != test.shape[1:]:
         raise DataMistake(
             f"{path} has training images of {train.shape[1:]} and test images of {test.shape[1:]}; give both one shape."
@@ -65,8 +65,8 @@ def _from_parts(path: Path) -> Dataset:
     return _dataset(path, np.concatenate([train, test]), train_names + test_names, in_test)
 
 
-def _labelled(path: Path, images: str, labels: str) -> tuple[np.ndarray, list[str]]:
-    """Return pictures, (images, channels, height, width), and the class of each."""
+def _read_labeled(path: Path, images: str, labels: str) -> tuple[np.ndarray, list[str]]:
+    """Return images, (images, channels, height, width), and the class of each."""
     pixels, names = read_pixels(path, images), read_labels(path, labels)
     if len(pixels) != len(names):
         raise DataMistake(
@@ -81,12 +81,12 @@ def _dataset(path: Path, pixels: np.ndarray, names: list[str], test: np.ndarray 
 
 
 def read_pixels(path: Path, key: str) -> np.ndarray:
-    """Return an array of pictures as (images, channels, height, width)."""
+    """Return an array of images as (images, channels, height, width)."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             pixels = arrays[key]
-    except UNREADABLE as wrong:
-        reason = " ".join(str(wrong).split()).rstrip(".")
+    except UNREADABLE as error:
+        reason = " ".join(str(error).split()).rstrip(".")
         raise DataMistake(f"'{key}' in {path} cannot be read ({reason}); write it again as uint8.") from None
     if pixels.ndim == 3:
         pixels = pixels[..., None]

@@ -21,7 +21,7 @@ from shadowmetric.app.doctor.devices.accelerator import device_name, find_accele
 from shadowmetric.app.doctor.devices.loss_steps import Case, cases, takes_slots
 from shadowmetric.app.doctor.devices.runs import Job, Outcome, Run, run_on, run_on_cpu, run_pretended
 from shadowmetric.app.doctor.devices.times import time_on, use_threads
-from shadowmetric.app.doctor.ranks.subject import told
+from shadowmetric.app.doctor.ranks.subject import describe_error
 from shadowmetric.losses.catalogue import CONTROLS, LOSSES
 from shadowmetric.mining import AllMiner, BatchHardMiner, HardMiner, SemiHardMiner
 from shadowmetric.progress import Report
@@ -147,9 +147,9 @@ def compare(
     try:
         outcome = run(job, *inputs)
     except Exception as error:  # whatever a device cannot do is what the certificate is about
-        return DeviceCheck(kind, name, batch, "failed", reason=told(error))
-    asked = {"waits": outcome.waits, "kernels": outcome.kernels, "wait_lines": outcome.wait_lines}
-    return DeviceCheck(kind, name, batch, **judge(outcome, wanted), **asked)
+        return DeviceCheck(kind, name, batch, "failed", reason=describe_error(error))
+    counters = {"waits": outcome.waits, "kernels": outcome.kernels, "wait_lines": outcome.wait_lines}
+    return DeviceCheck(kind, name, batch, **judge(outcome, wanted), **counters)
 
 
 def judge_loss(outcome: Outcome, wanted: Outcome) -> dict[str, Any]:

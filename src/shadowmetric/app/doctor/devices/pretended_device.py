@@ -104,10 +104,10 @@ class CountingMode(TorchDispatchMode):
             raise NotImplementedError(f"{func} at {calling_line(__file__)} got a tensor that torch made unseen.")
         result = func(*real_args, **real_kwargs if target is None else {**real_kwargs, "device": torch.device("cpu")})
         if any(one.alias_info is not None and one.alias_info.is_write for one in func._schema.returns):
-            written = kwargs.get("out", args[0] if args else None)
-            if isinstance(written, PretendedTensor) and written.shape != written.on_cpu.shape:
+            output = kwargs.get("out", args[0] if args else None)
+            if isinstance(output, PretendedTensor) and output.shape != output.on_cpu.shape:
                 raise NotImplementedError(f"{func} changes a shape in place, which a pretended tensor cannot.")
-            return written
+            return output
         if target is not None and not is_on_device(target):
             return result
         return tree_map(lambda leaf: PretendedTensor(leaf) if isinstance(leaf, Tensor) else leaf, result)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from shadowmetric.app.doctor.ranks.processes import FORMS, Work, run_ranks
 from shadowmetric.app.doctor.ranks.steps import Taken, shares, take_steps
-from shadowmetric.app.doctor.ranks.subject import ROWS, Subject, folder_on_path, told
+from shadowmetric.app.doctor.ranks.subject import ROWS, Subject, describe_error, folder_on_path
 from shadowmetric.batches.gathered_loss import HasSums
 from shadowmetric.errors import Mistake
 from shadowmetric.progress import Report
@@ -100,11 +100,11 @@ def certificate(
     with tempfile.TemporaryDirectory() as folder:
         work = Work(tuple(subjects), tuple(one.equal_rows for one in references), ranks, folder, seconds)
         run_ranks(work, report or (lambda stage, share: None))
-        found = [torch.load(Path(folder) / f"found-{rank}.pt", weights_only=False) for rank in range(ranks)]
+        outcomes = [torch.load(Path(folder) / f"found-{rank}.pt", weights_only=False) for rank in range(ranks)]
     checks, notes = [], []
     for number, (subject, wanted) in enumerate(zip(subjects, references, strict=True)):
         of_loss = [
-            judged(subject, form, wanted.taken, [rank[number][form] for rank in found])
+            judge_ranks(subject, form, wanted.taken, [rank[number][form] for rank in outcomes])
             for form in FORMS
             if ranks > 1 or form != CONTROL
         ]
@@ -131,33 +131,33 @@ def on_one(subject: Subject, *, equal_rows: bool) -> tuple[Taken, float]:
             take_steps(subject, "whole", equal_rows=equal_rows, moved=MOVED * (seed > 0), seed=seed)
             for seed in range(TRIALS + 1)
         )
-    except Exception as wrong:
-        if isinstance(wrong, Mistake) or not subject.is_own:
+    except Exception as error:
+        if isinstance(error, Mistake) or not subject.is_own:
             raise
         raise Mistake(
-            f"--loss {subject.name} failed with {told(wrong)}; it is called with (embeddings, labels): {ROWS} float64 "
+            f"--loss {subject.name} failed with {describe_error(error)}; it is called with (embeddings, labels): {ROWS} float64 "
             f"rows of {subject.dim} numbers (--dim), and labels from 0 to 5."
         ) from None
     assert taken is not None
     return taken, max(apart(one.gradient, taken.gradient)[1] for one in moved if one is not None)
 
 
-def apart(found: Tensor, wanted: Tensor) -> tuple[float, float]:
+def apart(values: Tensor, wanted: Tensor) -> tuple[float, float]:
     """Return the largest difference, and the largest of a step as a share of its largest number."""
-    if found.numel() == 0:
+    if values.numel() == 0:
         return 0.0, 0.0
-    absolute = (found - wanted).abs().flatten(1).amax(1)
+    absolute = (values - wanted).abs().flatten(1).amax(1)
     scale = wanted.abs().flatten(1).amax(1)
     relative = torch.where(absolute == 0, 0.0, absolute / scale)
     return float(absolute.max()), float(relative.max())
 
 
-def judged(subject: Subject, form: str, wanted: Taken, found: Sequence[Taken | None]) -> Check:
+def judge_ranks(subject: Subject, form: str, wanted: Taken, outcomes: Sequence[Taken | None]) -> Check:
     """Compare all ranks with one process."""
     nan = float("nan")
-    there = [one for one in found if one is not None]
+    there = [one for one in outcomes if one is not None]
     value = float(wanted.values[-1])
-    if len(there) < len(found):
+    if len(there) < len(outcomes):
         return Check(subject.name, subject.memory, form, value, nan, nan, nan, 0, None, "failed")
     values = torch.tensor([apart(one.values[:, None], wanted.values[:, None]) for one in there])
     gradients = torch.tensor(

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, spawn
 
 from shadowmetric.app.doctor.ranks.steps import take_steps
-from shadowmetric.app.doctor.ranks.subject import Subject, folder_on_path, told
+from shadowmetric.app.doctor.ranks.subject import Subject, describe_error, folder_on_path
 from shadowmetric.errors import Mistake, Stopped
 from shadowmetric.progress import Report
 
@@ -46,8 +46,8 @@ def run_ranks(work: Work, report: Report) -> None:
                 done = len(list(Path(work.folder).glob("done-*")))
                 total = work.ranks * (len(work.subjects) + 1)
                 report("comparing" if done else f"starting {work.ranks} process(es)", done / total)
-    except (ProcessRaisedException, ProcessExitedException) as wrong:
-        raise Stopped(failure(Path(work.folder), wrong)) from None
+    except (ProcessRaisedException, ProcessExitedException) as error:
+        raise Stopped(failure(Path(work.folder), error)) from None
     finally:
         for process in context.processes:
             if process.is_alive():
@@ -67,13 +67,13 @@ def without_warnings_of(module: str) -> Iterator[None]:
         logger.setLevel(before)
 
 
-def failure(folder: Path, wrong: ProcessRaisedException | ProcessExitedException) -> str:
+def failure(folder: Path, error: ProcessRaisedException | ProcessExitedException) -> str:
     """Say which rank failed first, and how."""
-    said = [(*file.read_text().split("\n", 1), file.stem) for file in folder.glob("error-*.txt")]
-    if said:
-        _, sentence, stem = min(said, key=lambda one: float(one[0]))
+    reports = [(*file.read_text().split("\n", 1), file.stem) for file in folder.glob("error-*.txt")]
+    if reports:
+        _, sentence, stem = min(reports, key=lambda one: float(one[0]))
         return f"rank {stem.removeprefix('error-')} failed: {sentence}"
-    return f"rank {wrong.error_index} ended without a word: {told(wrong)}"
+    return f"rank {error.error_index} ended without a word: {describe_error(error)}"
 
 
 def begin(rank: int, work: Work) -> None:
@@ -88,23 +88,23 @@ def begin(rank: int, work: Work) -> None:
         meeting.set_timeout(limit)
         dist.init_process_group("gloo", store=meeting, rank=rank, world_size=work.ranks, timeout=limit)
         (folder / f"done-{rank}-start").touch()
-        found = []
+        results = []
         with folder_on_path():
             for number, (subject, equal_rows) in enumerate(zip(work.subjects, work.equal_rows, strict=True)):
                 forms = {}
                 for form in FORMS:
                     began = f"{subject.name}, {form}"
                     forms[form] = take_steps(subject, form, equal_rows=equal_rows)
-                found.append(forms)
+                results.append(forms)
                 (folder / f"done-{rank}-{number}").touch()
-        torch.save(found, folder / f"found-{rank}.pt")
+        torch.save(results, folder / f"found-{rank}.pt")
         dist.barrier()
         dist.destroy_process_group()
-    except Exception as wrong:
-        why = f"{began}: {told(wrong)}"
+    except Exception as error:
+        why = f"{began}: {describe_error(error)}"
         if "timed out" in why.lower():
             why = f"{began}: waited {work.seconds:g} s for another in vain"
-        elif isinstance(wrong, Mistake):
-            why = str(wrong)
+        elif isinstance(error, Mistake):
+            why = str(error)
         (folder / f"error-{rank}.txt").write_text(f"{time.time()}\n{why}")
         sys.exit(1)

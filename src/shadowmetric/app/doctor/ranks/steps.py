@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from shadowmetric.app.doctor.ranks.subject import CLASS_SIZES, CLASSES, ROWS, Subject
 from shadowmetric.batches import GatheredLoss
-from shadowmetric.batches.cached import cached_step
+from shadowmetric.batches.cached import run_cached_step
 from shadowmetric.errors import Mistake
 from shadowmetric.ops.ranks import ranks_here
 
@@ -103,7 +103,7 @@ def take_steps(subject: Subject, form: str, *, equal_rows: bool, moved: float = 
         images, labels = (part[own] for part in batch(number, equal_rows=equal_rows))
         embedder.zero_grad()
         loss.zero_grad()
-        with counted() as noted:
+        with count_collectives() as noted:
             value = take_step(subject, embedder, loss, images, labels, form)
             if value is None:
                 return None
@@ -121,10 +121,10 @@ def take_step(
 
     def value_of(embeddings: Tensor, labels: Tensor) -> Tensor:
         value = (GatheredLoss(loss) if form in ("gathered", "cached") else loss)(embeddings, labels)
-        return checked_value(value, subject)
+        return check_value(value, subject)
 
     if form == "cached":
-        return cached_step(embedder, images, labels, value_of, MICRO_BATCH).value
+        return run_cached_step(embedder, images, labels, value_of, MICRO_BATCH).value
     embeddings = embedder(images)
     if form == "apart":
         value = value_on_all_ranks(value_of, embeddings, labels)
@@ -148,7 +148,7 @@ def value_on_all_ranks(value_of: Any, embeddings: Tensor, labels: Tensor) -> Ten
     return None if without.item() else value
 
 
-def checked_value(value: object, subject: Subject) -> Tensor:
+def check_value(value: object, subject: Subject) -> Tensor:
     """Refuse what is no number with a gradient."""
     if not isinstance(value, Tensor) or value.ndim:
         what = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
@@ -160,10 +160,10 @@ def checked_value(value: object, subject: Subject) -> Tensor:
 
 def mean_gradient(loss: nn.Module) -> Tensor:
     """Return the gradient of the loss's own weights, averaged over ranks as `train` does."""
-    found, ranks = flat(list(loss.parameters())), ranks_here().ranks
-    if ranks > 1 and len(found):
-        dist.all_reduce(found)
-    return found / ranks
+    gradient, ranks = flat(list(loss.parameters())), ranks_here().ranks
+    if ranks > 1 and len(gradient):
+        dist.all_reduce(gradient)
+    return gradient / ranks
 
 
 def flat(weights: list[nn.Parameter]) -> Tensor:
@@ -188,15 +188,15 @@ def state_of(loss: nn.Module) -> str:
 
 
 @contextlib.contextmanager
-def counted() -> Iterator[dict[str, int]]:
+def count_collectives() -> Iterator[dict[str, int]]:
     """Count the collectives that this process takes part in."""
     counts: dict[str, int] = {}
     real = {name: getattr(dist, name) for name in COLLECTIVES if hasattr(dist, name)}
 
     def noting(name: str, call: Any) -> Any:
-        def noted(*given: Any, **named: Any) -> Any:
+        def noted(*args: Any, **named: Any) -> Any:
             counts[name] = counts.get(name, 0) + 1
-            return call(*given, **named)
+            return call(*args, **named)
 
         return noted
 

@@ -45,10 +45,10 @@ class Subject:
         if not self.is_own:
             check_names(self)
         try:
-            loss = own_loss(self.name) if self.is_own else self._of_catalogue()
+            loss = import_loss(self.name) if self.is_own else self._of_catalogue()
             return (CrossBatchMemory(loss, self.memory) if self.memory else loss).double()
-        except ValueError as wrong:
-            raise Mistake(one_line(wrong)) from None
+        except ValueError as error:
+            raise Mistake(one_line(error)) from None
 
     def _of_catalogue(self) -> nn.Module:
         return build_loss(self.name, margin=self.margin, miner=self.miner, classes=CLASSES, dim=self.dim)
@@ -64,38 +64,38 @@ def check_names(subject: Subject) -> None:
         raise Mistake(f"--miner is {subject.miner!r}; choose one of {', '.join(MINERS)}.")
 
 
-def own_loss(name: str) -> nn.Module:
+def import_loss(name: str) -> nn.Module:
     """Import module:factory and call it, or say why not."""
     module, _, factory = name.partition(":")
     try:
-        found: Any = importlib.import_module(module)
-    except Exception as wrong:
+        target: Any = importlib.import_module(module)
+    except Exception as error:
         raise Mistake(
-            f"--loss {name}: {module!r} could not be imported ({told(wrong)}); run this in the folder that holds it."
+            f"--loss {name}: {module!r} could not be imported ({describe_error(error)}); run this in the folder that holds it."
         ) from None
     for part in factory.split("."):
-        if not hasattr(found, part):
+        if not hasattr(target, part):
             raise Mistake(f"--loss {name}: {module} has no {factory!r}; name a function or a class there.")
-        found = getattr(found, part)
+        target = getattr(target, part)
     try:
-        loss = found()
-    except Exception as wrong:
+        loss = target()
+    except Exception as error:
         raise Mistake(
-            f"--loss {name}: {factory}() failed ({told(wrong)}); it must give the loss without arguments."
+            f"--loss {name}: {factory}() failed ({describe_error(error)}); it must give the loss without arguments."
         ) from None
     if not isinstance(loss, nn.Module):
         raise Mistake(f"--loss {name}: {factory}() gave a {type(loss).__name__}; it must give an nn.Module.")
     return loss
 
 
-def told(wrong: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return an exception as one line."""
-    return f"{type(wrong).__name__}: {one_line(wrong)}".removesuffix(": ")
+    return f"{type(error).__name__}: {one_line(error)}".removesuffix(": ")
 
 
-def one_line(wrong: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """Return the first line of what an exception says."""
-    return next(iter(str(wrong).strip().splitlines()), "")
+    return next(iter(str(error).strip().splitlines()), "")
 
 
 @contextlib.contextmanager

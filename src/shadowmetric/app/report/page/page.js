@@ -8,7 +8,7 @@
   const plots = new Map(); // element -> function that returns its traces and layout
   root.classList.add("js");
 
-  // ---- colours: `var(--name)` anywhere in a figure is looked up in the style sheet
+  // ---- colors: `var(--name)` anywhere in a figure is looked up in the style sheet
   let known = new Map();
   const lookUp = (name) => {
     if (!known.has(name)) known.set(name, getComputedStyle(root).getPropertyValue(name).trim());
@@ -118,7 +118,7 @@
     if (!plots.has(element)) plots.set(element, () => figures[element.dataset.figure]);
   }
 
-  // ---- two runs side by side: neighbours, planes, confusion
+  // ---- two runs side by side: neighbors, planes, confusion
   const tip = document.getElementById("tip");
   const ringed = (points, at) => ({
     x: at === null ? [] : [points.data[0].x[at]], y: at === null ? [] : [points.data[0].y[at]],
@@ -127,19 +127,19 @@
   });
   const showTip = (closer, at, name, event) => {
     const { sheet, labels, classes, numbers } = closer.points;
-    const picture = tip.querySelector(".picture");
-    picture.hidden = !sheet;
+    const image = tip.querySelector(".image");
+    image.hidden = !sheet;
     if (sheet) {
       const scale = 96 / sheet.side;
-      picture.style.width = picture.style.height = "96px";
-      picture.style.backgroundImage = `url("${sheet.image}")`;
-      picture.style.backgroundSize = `${sheet.columns * 96}px ${sheet.rows * 96}px`;
-      picture.style.backgroundPosition = `-${(at % sheet.columns) * 96}px -${Math.floor(at / sheet.columns) * 96}px`;
+      image.style.width = image.style.height = "96px";
+      image.style.backgroundImage = `url("${sheet.image}")`;
+      image.style.backgroundSize = `${sheet.columns * 96}px ${sheet.rows * 96}px`;
+      image.style.backgroundPosition = `-${(at % sheet.columns) * 96}px -${Math.floor(at / sheet.columns) * 96}px`;
       tip.classList.toggle("tiny", scale > 2.9);
     }
     const right = closer.runs[name].plane.right[at];
     tip.querySelector("p").textContent =
-      `${classes[labels[at]]} (picture ${numbers[at]}): nearest neighbour ${right ? "✓ right" : "✗ wrong"}`;
+      `${classes[labels[at]]} (image ${numbers[at]}): nearest neighbor ${right ? "✓ right" : "✗ wrong"}`;
     tip.hidden = false;
     const left = Math.min(event.clientX + 16, innerWidth - tip.offsetWidth - 8);
     const top = Math.min(event.clientY + 16, innerHeight - tip.offsetHeight - 8);

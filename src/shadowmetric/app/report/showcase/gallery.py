@@ -1,10 +1,10 @@
-"""Queries with their nearest neighbours: some drawn at random, the worst, and the best.
+"""Queries with their nearest neighbors: some drawn at random, the worst, and the best.
 
-Queries are sorted by MAP@R, among equals by the place of the first right neighbour, and then by a draw that the seed
+Queries are sorted by MAP@R, among equals by the place of the first right neighbor, and then by a draw that the seed
 decides. The random ones are the first of that draw, so that every run of a dataset shows the same. Lone queries, of
 whose class there is nothing else to find, are left out.
 
-Memory: the scratch of the evaluation, and k neighbours for each query.
+Memory: the scratch of the evaluation, and k neighbors for each query.
 """
 
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ KINDS = ("random", "worst", "best")
 
 
 @dataclass(frozen=True)
-class Neighbour:
+class Neighbor:
     """One answer to a query."""
 
-    picture: str  # a data: address
+    image: str  # a data: address
     label: str
     similarity: float
     right: bool
@@ -31,29 +31,29 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Query:
-    """A test picture and what was found for it."""
+    """A test image and what was found for it."""
 
     kind: str  # one of KINDS
     number: int  # in the test split
     name: str
-    picture: str
+    image: str
     label: str
     map_at_r: float
-    first_right: int  # place of the nearest picture of its class, from 1
-    neighbours: tuple[Neighbour, ...]
+    first_right: int  # place of the nearest image of its class, from 1
+    neighbors: tuple[Neighbor, ...]
 
 
-def gallery_of(found: Scores, dataset: Dataset, count: int, side: int, seed: int) -> list[Query]:
-    """Return so many queries of each kind, from an evaluation whose votes hold the neighbours."""
-    values, places = (found.per_query[name].numpy() for name in ("map_at_r", "reciprocal_rank"))
+def gallery_of(scores: Scores, dataset: Dataset, count: int, side: int, seed: int) -> list[Query]:
+    """Return so many queries of each kind, from an evaluation whose votes hold the neighbors."""
+    values, places = (scores.per_query[name].numpy() for name in ("map_at_r", "reciprocal_rank"))
     return [
-        query_of(found, dataset, kind, number, side)
-        for kind, numbers in chosen(values, places, count, seed).items()
+        query_of(scores, dataset, kind, number, side)
+        for kind, numbers in choose_queries(values, places, count, seed).items()
         for number in numbers
     ]
 
 
-def chosen(values: np.ndarray, places: np.ndarray, count: int, seed: int) -> dict[str, list[int]]:
+def choose_queries(values: np.ndarray, places: np.ndarray, count: int, seed: int) -> dict[str, list[int]]:
     """Return the numbers of the queries of each kind; `values` are NaN for lone queries, `places` break ties."""
     drawn = np.random.default_rng(seed).permutation(np.flatnonzero(~np.isnan(values)))
     rising = drawn[np.lexsort((places[drawn], values[drawn]))]
@@ -61,16 +61,16 @@ def chosen(values: np.ndarray, places: np.ndarray, count: int, seed: int) -> dic
     return {kind: orders[kind][:count].tolist() for kind in KINDS}
 
 
-def query_of(found: Scores, dataset: Dataset, kind: str, number: int, side: int) -> Query:
-    """Return one query with its neighbours and their pictures."""
-    assert found.vote is not None
+def query_of(scores: Scores, dataset: Dataset, kind: str, number: int, side: int) -> Query:
+    """Return one query with its neighbors and their images."""
+    assert scores.vote is not None
     searched = dataset.gallery or dataset.test
-    there = torch.isfinite(found.vote.similarity[number])
-    rows = found.vote.row[number][there].tolist()
-    similarities = found.vote.similarity[number][there].tolist()
+    there = torch.isfinite(scores.vote.similarity[number])
+    rows = scores.vote.row[number][there].tolist()
+    similarities = scores.vote.similarity[number][there].tolist()
     label = int(dataset.test.labels[number])
-    neighbours = tuple(
-        Neighbour(
+    neighbors = tuple(
+        Neighbor(
             thumbnail(searched.images, row, side),
             dataset.classes[int(searched.labels[row])],
             round(similarity, 4),
@@ -84,7 +84,7 @@ def query_of(found: Scores, dataset: Dataset, kind: str, number: int, side: int)
         dataset.test.images.name(number),
         thumbnail(dataset.test.images, number, side),
         dataset.classes[label],
-        round(float(found.per_query["map_at_r"][number]), 4),
-        round(1 / float(found.per_query["reciprocal_rank"][number])),
-        neighbours,
+        round(float(scores.per_query["map_at_r"][number]), 4),
+        round(1 / float(scores.per_query["reciprocal_rank"][number])),
+        neighbors,
     )

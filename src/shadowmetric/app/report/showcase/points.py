@@ -1,10 +1,10 @@
-"""Test pictures as points of a plane, by t-SNE (van der Maaten and Hinton) as openTSNE computes it.
+"""Test images as points of a plane, by t-SNE (van der Maaten and Hinton) as openTSNE computes it.
 
-The points are drawn with a seed from the test split alone, so that every run of a dataset shows the same pictures. A
-point is right if its nearest neighbour in what is searched has its class. Distances are cosines, neighbours exact, one
+The points are drawn with a seed from the test split alone, so that every run of a dataset shows the same images. A
+point is right if its nearest neighbor in what is searched has its class. Distances are cosines, neighbors exact, one
 thread: the same rows and seed give the same plane.
 
-t-SNE keeps neighbourhoods. Sizes of groups, the room between them and directions in the plane mean nothing.
+t-SNE keeps neighborhoods. Sizes of groups, the room between them and directions in the plane mean nothing.
 
 Memory: points² float64 for a moment, 18 MB for 1,500; time about 6 ms a point.
 """
@@ -28,12 +28,12 @@ class Points:
     right: list[bool]
     perplexity: float
     seed: int
-    of: int  # pictures in the test split
+    of: int  # images in the test split
 
 
-def sample(pictures: int, count: int, seed: int) -> np.ndarray:
-    """Return the numbers of the pictures that are shown, ascending."""
-    drawn = np.random.default_rng(seed).permutation(pictures)[:count]
+def sample(images: int, count: int, seed: int) -> np.ndarray:
+    """Return the numbers of the images that are shown, ascending."""
+    drawn = np.random.default_rng(seed).permutation(images)[:count]
     return np.sort(drawn)
 
 

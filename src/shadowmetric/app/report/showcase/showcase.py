@@ -1,9 +1,9 @@
-"""What a page shows of a run beyond its figures: neighbours of queries, a plane of points, confused classes.
+"""What a page shows of a run beyond its figures: neighbors of queries, a plane of points, confused classes.
 
 All of it is computed from the best weights on the test split, once, and kept in the run's folder as showcase.json
-(pictures included, as text). It is computed again if the weights, the settings or the choices are others.
+(images included, as text). It is computed again if the weights, the settings or the choices are others.
 
-Memory: the embeddings of the test split and of what votes, the scratch of an evaluation, and the pictures shown.
+Memory: the embeddings of the test split and of what votes, the scratch of an evaluation, and the images shown.
 """
 
 import hashlib
@@ -16,22 +16,22 @@ from torch import Tensor
 
 from shadowmetric.app.data.thumbnails import Sheet, sheet_of
 from shadowmetric.app.report.showcase.confusion import Confused, confusion_of
-from shadowmetric.app.report.showcase.gallery import Neighbour, Query, gallery_of
+from shadowmetric.app.report.showcase.gallery import Neighbor, Query, gallery_of
 from shadowmetric.app.report.showcase.points import Points, points_of, sample
 from shadowmetric.app.training.preparation import Parts, parts_of
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import as_plain
-from shadowmetric.app.training.runs.trained import trained_embedder
-from shadowmetric.app.training.scoring import embed, needed
+from shadowmetric.app.training.runs.trained import load_embedder
+from shadowmetric.app.training.scoring import embed, parts_to_score
 from shadowmetric.evaluation import Scores, evaluate
 from shadowmetric.progress import Report
 from shadowmetric.runtime.files import write_text
 
 FILE = "showcase.json"
 FORMAT = 1
-NEIGHBOURS_THAT_VOTE = 5  # as in the scores
-OF_THE_LOSS = ("loss", "margin", "miner", "seed")  # settings that do not change which pictures there are
-SHARES = {"reading": 0.0, "embedding": 0.2, "neighbours": 0.6, "t-SNE": 0.7, "pictures": 0.95}  # of the time, about
+NEIGHBORS_THAT_VOTE = 5  # as in the scores
+OF_THE_LOSS = ("loss", "margin", "miner", "seed")  # settings that do not change which images there are
+SHARES = {"reading": 0.0, "embedding": 0.2, "neighbors": 0.6, "t-SNE": 0.7, "images": 0.95}  # of the time, about
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class Choices:
     """How much is shown."""
 
     queries: int = 6  # of each kind
-    neighbours: int = 8  # of each query
+    neighbors: int = 8  # of each query
     points: int = 1500
     perplexity: float = 30.0
     classes: int = 20  # of the confusion
-    side: int = 64  # pixels of a picture
-    point_side: int = 32  # pixels of a picture of a point
+    side: int = 64  # pixels of an image
+    point_side: int = 32  # pixels of an image of a point
     seed: int = 0
 
 
@@ -54,20 +54,20 @@ class Showcase:
 
     gallery: tuple[Query, ...]
     points: Points | None
-    sheet: Sheet | None  # the pictures of the points, in their order
+    sheet: Sheet | None  # the images of the points, in their order
     confusion: Confused
     classes: tuple[str, ...]  # names, by label
 
 
 class Album:
-    """The pictures that were read last: runs of one dataset need them once."""
+    """The images that were read last: runs of one dataset need them once."""
 
     def __init__(self):
         self.key: dict[str, Any] = {}
         self.parts: Parts | None = None
 
     def parts_of(self, run: Run, report: Report) -> Parts:
-        """Return the pictures of a run."""
+        """Return the images of a run."""
         key = {name: value for name, value in as_plain(run.settings()).items() if name not in OF_THE_LOSS}
         if self.parts is None or key != self.key:
             self.parts = None  # two datasets need not fit into memory
@@ -80,51 +80,54 @@ def showcase_of(
 ) -> Showcase:
     """Return the showcase of a run: the one in its folder if it still holds, else a new one."""
     choices = choices or Choices()
-    found = kept(run, choices)
-    if found is None:
-        embedder = trained_embedder(run)
+    showcase = load_showcase(run, choices)
+    if showcase is None:
+        embedder = load_embedder(run)
         stages = Stages(tell)
         parts = (album or Album()).parts_of(run, stages("reading", "embedding"))
         if torch.accelerator.is_available() and run.settings().device != "cpu":
             embedder = embedder.to(torch.accelerator.current_accelerator())
-        told = stages("embedding", "neighbours")
-        rows = {name: embed(embedder, split, parts.shape, report=told) for name, split in needed(parts.dataset).items()}
-        found = made(rows, parts, choices, stages)
-        write_text(run.folder / FILE, json.dumps({"key": key_of(run, choices), "showcase": asdict(found)}))
-    return found
+        progress = stages("embedding", "neighbors")
+        rows = {
+            name: embed(embedder, split, parts.shape, report=progress)
+            for name, split in parts_to_score(parts.dataset).items()
+        }
+        showcase = make_showcase(rows, parts, choices, stages)
+        write_text(run.folder / FILE, json.dumps({"key": key_of(run, choices), "showcase": asdict(showcase)}))
+    return showcase
 
 
-def made(rows: dict[str, Tensor], parts: Parts, choices: Choices, stages: "Stages") -> Showcase:
+def make_showcase(rows: dict[str, Tensor], parts: Parts, choices: Choices, stages: "Stages") -> Showcase:
     """Return what is shown of the embeddings of each part."""
     dataset, test = parts.dataset, parts.dataset.test
-    told = stages("neighbours", "t-SNE")
-    searched = search(rows, parts, "gallery", choices.neighbours, ("map_at_r", "reciprocal_rank", "accuracy"), told)
+    progress = stages("neighbors", "t-SNE")
+    searched = search(rows, parts, "gallery", choices.neighbors, ("map_at_r", "reciprocal_rank", "accuracy"), progress)
     voters = next(name for name in ("train", "gallery", "test") if name in rows)
-    voted = search(rows, parts, voters, NEIGHBOURS_THAT_VOTE, ("accuracy",), told)
+    voted = search(rows, parts, voters, NEIGHBORS_THAT_VOTE, ("accuracy",), progress)
     assert searched.vote is not None
     assert voted.report is not None
-    words = {"train": "training pictures", "gallery": "gallery pictures", "test": "other test pictures"}[voters]
-    confusion = confusion_of(voted.report, dataset.classes, choices.classes, NEIGHBOURS_THAT_VOTE, words)
-    stages("t-SNE", "pictures")
+    words = {"train": "training images", "gallery": "gallery images", "test": "other test images"}[voters]
+    confusion = confusion_of(voted.report, dataset.classes, choices.classes, NEIGHBORS_THAT_VOTE, words)
+    stages("t-SNE", "images")
     right = (searched.gallery_labels[searched.vote.row[:, 0]] == searched.labels) & searched.vote.known
     numbers = sample(len(test), choices.points, choices.seed)
     points = points_of(rows["test"].numpy(), test.labels, right.tolist(), numbers, choices.perplexity, choices.seed)
-    stages("pictures", "")
+    stages("images", "")
     sheet = None if points is None else sheet_of(test.images, points.numbers, choices.point_side)
     gallery = gallery_of(searched, dataset, choices.queries, choices.side, choices.seed)
     return Showcase(tuple(gallery), points, sheet, confusion, dataset.classes)
 
 
 def search(
-    rows: dict[str, Tensor], parts: Parts, where: str, neighbours: int, measures: tuple[str, ...], told: Report
+    rows: dict[str, Tensor], parts: Parts, where: str, neighbors: int, measures: tuple[str, ...], progress: Report
 ) -> Scores:
-    """Search the test pictures in another part; among themselves if that is not there."""
-    found = parts.dataset.parts()
+    """Search the test images in another part; among themselves if that is not there."""
+    splits = parts.dataset.parts()
     gallery = rows.get(where) if where != "test" else None
-    labels = None if gallery is None else torch.from_numpy(found[where].labels)
-    own = torch.from_numpy(found["test"].labels)
-    given = {"gallery": gallery, "gallery_labels": labels, "neighbors": neighbours, "measures": measures}
-    return evaluate(rows["test"], own, progress=told, **given)
+    labels = None if gallery is None else torch.from_numpy(splits[where].labels)
+    own = torch.from_numpy(splits["test"].labels)
+    options = {"gallery": gallery, "gallery_labels": labels, "neighbors": neighbors, "measures": measures}
+    return evaluate(rows["test"], own, progress=progress, **options)
 
 
 def key_of(run: Run, choices: Choices) -> dict[str, Any]:
@@ -134,24 +137,24 @@ def key_of(run: Run, choices: Choices) -> dict[str, Any]:
     return {"format": FORMAT, "weights": weights, "settings": as_plain(run.settings()), "choices": asdict(choices)}
 
 
-def kept(run: Run, choices: Choices) -> Showcase | None:
+def load_showcase(run: Run, choices: Choices) -> Showcase | None:
     """Return the showcase in the run's folder; None if there is none, or it is of other weights, settings, choices."""
     try:
-        found = json.loads((run.folder / FILE).read_text(encoding="utf-8"))
-        return from_plain(found["showcase"]) if found["key"] == key_of(run, choices) else None
+        document = json.loads((run.folder / FILE).read_text(encoding="utf-8"))
+        return from_plain(document["showcase"]) if document["key"] == key_of(run, choices) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def from_plain(found: dict[str, Any]) -> Showcase:
+def from_plain(document: dict[str, Any]) -> Showcase:
     """Return a showcase that was read from a file."""
     gallery = tuple(
-        Query(**(query | {"neighbours": tuple(Neighbour(**one) for one in query["neighbours"])}))
-        for query in found["gallery"]
+        Query(**(query | {"neighbors": tuple(Neighbor(**one) for one in query["neighbors"])}))
+        for query in document["gallery"]
     )
-    points = None if found["points"] is None else Points(**found["points"])
-    sheet = None if found["sheet"] is None else Sheet(**found["sheet"])
-    return Showcase(gallery, points, sheet, Confused(**found["confusion"]), tuple(found["classes"]))
+    points = None if document["points"] is None else Points(**document["points"])
+    sheet = None if document["sheet"] is None else Sheet(**document["sheet"])
+    return Showcase(gallery, points, sheet, Confused(**document["confusion"]), tuple(document["classes"]))
 
 
 class Stages:

@@ -1,7 +1,7 @@
 """All that a small device needs in one folder: model, index, threshold and the device room as it is.
 
-The pictures are embedded, and the threshold measured, with the bundle's own model: 8-bit rows and float rows must not
-be mixed. No path of this machine is in the folder; pictures are known by their paths below the folder they came from,
+The images are embedded, and the threshold measured, with the bundle's own model: 8-bit rows and float rows must not
+be mixed. No path of this machine is in the folder; images are known by their paths below the folder they came from,
 and are not copied.
 
 The folder is made beside its place and then renamed. A bundle that is there is moved aside first and removed last: a
@@ -20,9 +20,9 @@ import numpy as np
 from shadowmetric.app.serving.exporting.export import Exported
 from shadowmetric.app.serving.exporting.parity import FLOAT, INT8
 from shadowmetric.app.serving.exporting.resident import HOUSE
-from shadowmetric.app.serving.indexing.build import Known, assembled
-from shadowmetric.app.serving.indexing.embedding import embed_pictures
-from shadowmetric.app.serving.indexing.listing import Listed, Listing, list_pictures
+from shadowmetric.app.serving.indexing.build import Known, assemble_arrays
+from shadowmetric.app.serving.indexing.embedding import embed_images
+from shadowmetric.app.serving.indexing.listing import Listed, Listing, list_images
 from shadowmetric.app.serving.places import check_writable
 from shadowmetric.app.serving.verification.calibration import calibrate
 from shadowmetric.app.training.runs.run import Run
@@ -38,11 +38,11 @@ ROOM = "runtime"  # of this house, which is the program of a bundle
 OURS = {MODEL, INDEX, CALIBRATION, README, REQUIREMENTS, PROGRAM}
 NEEDS = ("numpy>=2.2", "onnxruntime>=1.22", "pillow>=11")
 HOW = f"""\
-Search and compare pictures, in this folder, with Python 3.11 or later (no torch):
+Search and compare images, in this folder, with Python 3.11 or later (no torch):
 
     pip install -r {REQUIREMENTS}
-    python -m {PROGRAM} search PICTURE...
-    python -m {PROGRAM} verify PICTURE PICTURE        (also: add PICTURE..., info, --help)
+    python -m {PROGRAM} search IMAGE...
+    python -m {PROGRAM} verify IMAGE IMAGE        (also: add IMAGE..., info, --help)
 """
 
 
@@ -52,9 +52,9 @@ class Bundled:
 
     folder: Path
     model: str  # fp32 or int8
-    pictures: int
+    images: int
     bytes: int
-    broken: list[str]  # a sentence for each picture that was left out
+    broken: list[str]  # a sentence for each image that was left out
     notes: list[str]
 
 
@@ -62,14 +62,14 @@ def write_bundle(
     run: Run,
     exported: Exported,
     out: Path,
-    pictures: Path,
+    images: Path,
     *,
     data_root: Path | None = None,
     tell: Report | None = None,
 ) -> Bundled:
-    """Write a bundle of the pictures of a folder or a table, with the 8-bit model if it was not refused."""
+    """Write a bundle of the images of a folder or a table, with the 8-bit model if it was not refused."""
     check_place(out)
-    listing = list_pictures(pictures)
+    listing = list_images(images)
     name = INT8 if INT8 in exported.files else FLOAT
     tell = tell or (lambda *_: None)
     beside = out.parent / f".{out.name}.{secrets.token_hex(8)}"
@@ -78,7 +78,7 @@ def write_bundle(
         write_whole(beside / MODEL, lambda place: shutil.copyfile(exported.files[name], place))
         model = OnnxModel(beside / MODEL)
         broken: list[str] = []
-        contents = indexed(model, listing, broken, tell)
+        contents = build_bundle_index(model, listing, broken, tell)
         write_index(beside / INDEX, replace(model.about, model=(MODEL,), root=""), contents)
         write_json(beside / CALIBRATION, calibrate(run, model, data_root=data_root, tell=tell).plain())
         shutil.copytree(HOUSE / ROOM, beside / PROGRAM, ignore=shutil.ignore_patterns("__pycache__"))
@@ -108,26 +108,26 @@ def check_place(out: Path) -> None:
     check_writable(out.parent, "name another place by --bundle")
 
 
-def indexed(model: OnnxModel, listing: Listing, broken: list[str], tell: Report) -> Contents:
-    """Return the index of the pictures."""
-    known, made = Known(model.about.dim), dict[Listed, bytes]()
-    for some in embed_pictures(model, listing.root, listing.pictures, broken=broken):
+def build_bundle_index(model: OnnxModel, listing: Listing, broken: list[str], tell: Report) -> Contents:
+    """Return the index of the images."""
+    known, digests = Known(model.about.dim), dict[Listed, bytes]()
+    for some in embed_images(model, listing.root, listing.images, broken=broken):
         known.learn((one.digest for one in some), np.stack([one.row for one in some]))
-        made.update((one.listed, one.digest) for one in some)
-        tell("embedding", (len(made) + len(broken)) / len(listing.pictures))
-    if not made:
-        raise Mistake(f"none of the {len(listing.pictures):,} pictures can be read; the first: {broken[0]}")
-    return assembled(sorted(made.items()), known)
+        digests.update((one.listed, one.digest) for one in some)
+        tell("embedding", (len(digests) + len(broken)) / len(listing.images))
+    if not digests:
+        raise Mistake(f"none of the {len(listing.images):,} images can be read; the first: {broken[0]}")
+    return assemble_arrays(sorted(digests.items()), known)
 
 
 def lost(out: Path, contents: Contents) -> list[str]:
-    """Say how many pictures of the bundle that was there, added on a device for instance, are not in the new one."""
+    """Say how many images of the bundle that was there, added on a device for instance, are not in the new one."""
     try:
         _, before = read_index(out / INDEX)
     except Mistake:  # there is none, or it is damaged
         return []
     gone = set(before.paths) - set(contents.paths)
-    return [f"{len(gone):,} pictures of the index that was there are not in the new one."] if gone else []
+    return [f"{len(gone):,} images of the index that was there are not in the new one."] if gone else []
 
 
 def take_place(beside: Path, out: Path) -> None:

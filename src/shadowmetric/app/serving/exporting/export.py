@@ -2,7 +2,7 @@
 
 Every file is compared with torch before it takes its place. The float file must give torch's rows. The 8-bit file is
 refused if its Recall@1 is more than `limit` below torch's, unless the loss is accepted; then none is left from before
-either, and parity.json says so. The ranges of 8-bit numbers come from training pictures, never from test images.
+either, and parity.json says so. The ranges of 8-bit numbers come from training images, never from test images.
 
 parity.json holds the SHA-256 of each file: whoever finds another beside it has met a kill between the two.
 
@@ -91,24 +91,24 @@ def export(
     if folder.exists() and not folder.is_dir():
         raise Mistake(f"{folder} is a file; name a folder by --out.")
     check_writable(folder, "name another by --out")
-    from shadowmetric.app.training.runs.trained import trained_embedder
+    from shadowmetric.app.training.runs.trained import load_embedder
 
-    embedder, about, dataset = trained_embedder(run), about_run(run), dataset_of(run, data_root)
+    embedder, about, dataset = load_embedder(run), about_run(run), dataset_of(run, data_root)
     from shadowmetric.app.serving.exporting.onnx_file import write_onnx
 
     with tempfile.TemporaryDirectory() as made_in:
-        made = {FLOAT: Path(made_in) / NAMES[FLOAT]}
+        exports = {FLOAT: Path(made_in) / NAMES[FLOAT]}
         tell("tracing the model", 0.0)
-        write_onnx(embedder, about, made[FLOAT])
+        write_onnx(embedder, about, exports[FLOAT])
         if int8:
             from shadowmetric.app.serving.exporting.int8 import write_int8
 
-            made[INT8] = Path(made_in) / NAMES[INT8]
-            write_int8(made[FLOAT], made[INT8], training_squares(run, dataset, calibration, tell))
+            exports[INT8] = Path(made_in) / NAMES[INT8]
+            write_int8(exports[FLOAT], exports[INT8], training_squares(run, dataset, calibration, tell))
         split = some_of_each(dataset.test, images, SEED)
         skip = run.settings().broken == "skip"
-        measured, count = measure_parity(run.folder, run.best_file, made, split, skip_broken=skip, tell=tell)
-        return placed(made, measured, folder, count, dataset.name, limit, accept)
+        measured, count = measure_parity(run.folder, run.best_file, exports, split, skip_broken=skip, tell=tell)
+        return place_exports(exports, measured, folder, count, dataset.name, limit, accept)
 
 
 def check(images: int, calibration: int, limit: float) -> None:
@@ -121,7 +121,7 @@ def check(images: int, calibration: int, limit: float) -> None:
 
 
 def training_squares(run: Run, dataset: Dataset, count: int, tell: Report) -> Iterator[np.ndarray]:
-    """Yield pictures of the training split, which the ranges of 8-bit numbers are taken from."""
+    """Yield images of the training split, which the ranges of 8-bit numbers are taken from."""
     images = some_of(dataset.train, count, SEED).images
     skip, done = run.settings().broken == "skip", 0
     for _, squares in squares_of(images, about_run(run).shape, BATCH, skip_broken=skip):
@@ -130,8 +130,8 @@ def training_squares(run: Run, dataset: Dataset, count: int, tell: Report) -> It
         yield squares
 
 
-def placed(
-    made: dict[str, Path],
+def place_exports(
+    exports: dict[str, Path],
     measured: list[Measured],
     folder: Path,
     images: int,
@@ -143,11 +143,11 @@ def placed(
     figures = {one.model: one for one in measured}
     if not (apart := figures[FLOAT].largest_cosine_error) <= FARTHEST:  # nor NaN
         raise Stopped(f"the exported model's rows are up to {apart:.2g} (1 - cos) from torch's; nothing was written.")
-    refusal = None if INT8 not in made or accept else refusal_of(figures, limit)
-    kept = {name: file for name, file in made.items() if name != INT8 or refusal is None}
+    refusal = None if INT8 not in exports or accept else refusal_of(figures, limit)
+    kept = {name: file for name, file in exports.items() if name != INT8 or refusal is None}
     for name, file in kept.items():
         write_whole(folder / NAMES[name], lambda place, file=file: shutil.copyfile(file, place))
-    if INT8 in made and INT8 not in kept:
+    if INT8 in exports and INT8 not in kept:
         (folder / NAMES[INT8]).unlink(missing_ok=True)
     files = {name: folder / NAMES[name] for name in kept}
     exported = Exported(folder, files, measured, images, dataset, limit, refusal)

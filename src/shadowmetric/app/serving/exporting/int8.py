@@ -1,13 +1,13 @@
 """The exported model with 8-bit numbers: under a third of the bytes, and about twice as fast where the processor can.
 
 Weights become int8 with a scale for each channel, activations uint8 with the smallest and largest value that were seen
-on pictures of the training split (static quantisation, QDQ). Rows differ from the float model's, so that the two must
-not be mixed: the fingerprint is that of the run with `-int8-` and the first digits of the quantised graph's SHA-256.
+on images of the training split (static quantization, QDQ). Rows differ from the float model's, so that the two must
+not be mixed: the fingerprint is that of the run with `-int8-` and the first digits of the quantized graph's SHA-256.
 
 Chosen on CUB-200 at 96 pixels with EfficientNet-Lite0, by the mean of 1 - cos to the float rows on 256 training
-pictures that the ranges were not taken from; Recall@1 differed by half a point between settings with equal errors:
+images that the ranges were not taken from; Recall@1 differed by half a point between settings with equal errors:
 
-    ranges from smallest and largest, 64 / 256 / 512 pictures      0.0047 / 0.0047 / 0.0047
+    ranges from smallest and largest, 64 / 256 / 512 images      0.0047 / 0.0047 / 0.0047
     first convolution in float / head / both                       0.0045 / 0.0047 / 0.0044    both, for 0.2 MB more
     percentile 99.999 / 99.99 / entropy                            0.0048 / 0.0049 / 0.0046    takes longer
     moving average of ranges / int8 / symmetric int8 activations   0.0046 / 0.0046 / 0.0056
@@ -38,17 +38,17 @@ HEADS = ("Gemm", "MatMul")
 
 
 def write_int8(exported: Path, path: Path, batches: Iterator[np.ndarray]) -> None:
-    """Write the 8-bit model of an exported one; batches: squares of training pictures."""
+    """Write the 8-bit model of an exported one; batches: squares of training images."""
     import onnx
 
     model = onnx.load(exported)
     about = about_from(json.loads(metadata(model)[METADATA]), str(exported))
-    graph = quantised(model, batches)
+    graph = quantize_model(model, batches)
     describe(graph, replace(about, fingerprint=int8_fingerprint(about, graph)))
     save(graph, path)
 
 
-def quantised(model: Any, batches: Iterator[np.ndarray]) -> Any:
+def quantize_model(model: Any, batches: Iterator[np.ndarray]) -> Any:
     """Return the model with 8-bit convolutions, all but the first, and what lies between them."""
     import onnx
     from onnxruntime.quantization import (
@@ -61,8 +61,8 @@ def quantised(model: Any, batches: Iterator[np.ndarray]) -> Any:
 
     class Reader(CalibrationDataReader):
         def get_next(self) -> Any:
-            found = next(batches, None)
-            return None if found is None else {INPUT: found}
+            batch = next(batches, None)
+            return None if batch is None else {INPUT: batch}
 
     with tempfile.TemporaryDirectory() as folder, silence():
         place = Path(folder) / "int8.onnx"
@@ -75,12 +75,12 @@ def quantised(model: Any, batches: Iterator[np.ndarray]) -> Any:
             activation_type=QuantType.QUInt8,
             weight_type=QuantType.QInt8,
             calibrate_method=CalibrationMethod.MinMax,
-            nodes_to_exclude=kept_in_float(model),
+            nodes_to_exclude=float_nodes(model),
         )
         return onnx.load(place)
 
 
-def kept_in_float(model: Any) -> list[str]:
+def float_nodes(model: Any) -> list[str]:
     """Return the names of the first convolution, which sees the pixels, and of the head."""
     convolutions = [node.name for node in model.graph.node if node.op_type == "Conv"]
     heads = [node.name for node in model.graph.node if node.op_type in HEADS]
@@ -88,7 +88,7 @@ def kept_in_float(model: Any) -> list[str]:
 
 
 def int8_fingerprint(about: About, graph: Any) -> str:
-    """Return what tells the rows of a quantised graph from all others."""
+    """Return what tells the rows of a quantized graph from all others."""
     digest = hashlib.sha256(graph.graph.SerializeToString(deterministic=True)).hexdigest()
     return f"{about.fingerprint}-int8-{digest[:DIGITS]}"
 

@@ -3,7 +3,7 @@
     pixels       (batch, channels, size, size) uint8, any batch
     embeddings   (batch, dim) float32, of length 1
 
-Scaling, normalising and unit length are in the graph, also for runs whose own rows keep their length: serving compares
+Scaling, normalizing and unit length are in the graph, also for runs whose own rows keep their length: serving compares
 by cosine. The metadata says what the file takes: `shadowmetric` is JSON for programs (`runtime/entries.py`), the other
 keys are words for people. torch leaves stack traces with the folders of this machine in every node; they are removed.
 
@@ -36,7 +36,7 @@ from shadowmetric.runtime.model import METADATA
 INPUT, OUTPUT = "pixels", "embeddings"
 SHORTEST_ROW = 1e-12  # a zero row has no direction; dividing by this keeps it zero
 MOST_BYTES = 2**31 - 1  # of one protobuf
-EXAMPLE = 2  # pictures in the batch that is traced: torch takes a 1 for a constant
+EXAMPLE = 2  # images in the batch that is traced: torch takes a 1 for a constant
 
 
 class Unit(nn.Module):
@@ -54,14 +54,14 @@ class Unit(nn.Module):
 
 def write_onnx(embedder: Embedder, about: About, path: Path) -> None:
     """Write the embedder with what is known of it."""
-    graph = traced(embedder, about)
+    graph = trace_embedder(embedder, about)
     without_traces(graph)
     describe(graph, portable(about))
     save(graph, path)
 
 
-def traced(embedder: Embedder, about: About) -> Any:
-    """Return the embedder as a graph of onnx, batch normalisation folded into convolutions."""
+def trace_embedder(embedder: Embedder, about: About) -> Any:
+    """Return the embedder as a graph of onnx, batch normalization folded into convolutions."""
     size = about.shape.size
     pixels = torch.zeros(EXAMPLE, about.shape.channels, size, size, dtype=torch.uint8)
     unit, was_training = Unit(embedder), embedder.training
@@ -105,12 +105,12 @@ def describe(graph: Any, about: About) -> None:
 
 
 def preprocessing(about: About) -> str:
-    """Return what must be done to a picture, in one sentence."""
+    """Return what must be done to an image, in one sentence."""
     shape = about.shape
     return (
-        f"upright, {'grey' if shape.channels == 1 else 'RGB'}, short side to {shape.resize} pixels (bilinear, "
+        f"upright, {'gray' if shape.channels == 1 else 'RGB'}, short side to {shape.resize} pixels (bilinear, "
         f"antialiased), middle square of {shape.size}, uint8 0 to 255 as (batch, {shape.channels}, {shape.size}, "
-        f"{shape.size}); scaling and normalising are inside"
+        f"{shape.size}); scaling and normalizing are inside"
     )
 
 
@@ -131,7 +131,7 @@ def save(graph: Any, path: Path) -> None:
 
 @contextlib.contextmanager
 def silence() -> Iterator[None]:
-    """Keep the prints, warnings and log lines of exporter and quantiser from the user."""
+    """Keep the prints, warnings and log lines of exporter and quantizer from the user."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

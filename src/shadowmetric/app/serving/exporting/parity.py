@@ -1,10 +1,10 @@
 """What is lost and won by exporting: torch, the float file and the 8-bit file on the same test images of the run.
 
-    Recall@1        each picture searched among the others
-    cosine error    1 - cos between torch's row and the model's row of the same picture: the largest, and the mean
-    latency         of one picture, from pixels to its row: the median after a warm-up, with one and with two threads
-    pictures/s      in batches of 32, with two threads
-    resident        memory of a process of its own that holds the model and has embedded one picture; those of .onnx
+    Recall@1        each image searched among the others
+    cosine error    1 - cos between torch's row and the model's row of the same image: the largest, and the mean
+    latency         of one image, from pixels to its row: the median after a warm-up, with one and with two threads
+    images/s      in batches of 32, with two threads
+    resident        memory of a process of its own that holds the model and has embedded one image; those of .onnx
                     files have the device room alone, without torch
 
 Memory: the rows of each model, (images, dim) float32, and a batch of pixels.
@@ -29,8 +29,8 @@ from shadowmetric.app.serving.model import Model, RunModel
 from shadowmetric.errors import Stopped
 from shadowmetric.evaluation import evaluate
 from shadowmetric.progress import Report
+from shadowmetric.runtime.images import Shape
 from shadowmetric.runtime.model import OnnxModel
-from shadowmetric.runtime.pictures import Shape
 
 TORCH, FLOAT, INT8 = "torch", "fp32", "int8"
 BATCH = 32
@@ -49,8 +49,8 @@ class Measured:
     mean_cosine_error: float
     bytes: int  # of the file
     sha256: str
-    milliseconds: dict[str, float]  # for one picture, by the number of threads
-    pictures_per_second: float
+    milliseconds: dict[str, float]  # for one image, by the number of threads
+    images_per_second: float
     resident_bytes: int
 
     def plain(self) -> dict[str, Any]:
@@ -61,12 +61,12 @@ class Measured:
 def measure_parity(
     run: Path, weights: Path, files: Mapping[str, Path], split: Split, *, skip_broken: bool, tell: Report
 ) -> tuple[list[Measured], int]:
-    """Return what is measured of torch and of each exported file, and on how many pictures; weights: the run's file."""
+    """Return what is measured of torch and of each exported file, and on how many images; weights: the run's file."""
     models: dict[str, Model] = {TORCH: RunModel(run), **{name: OnnxModel(file) for name, file in files.items()}}
     rows, labels, sample = rows_of(models, split, skip_broken, tell)
     recall = {
-        name: float(evaluate(found, labels, measures=("recall_at",), recall_at=(1,), progress=False).recall_at[1])
-        for name, found in rows.items()
+        name: float(evaluate(embeddings, labels, measures=("recall_at",), recall_at=(1,), progress=False).recall_at[1])
+        for name, embeddings in rows.items()
     }
     measured = []
     for done, name in enumerate(models):
@@ -92,20 +92,20 @@ def measure_parity(
 def rows_of(
     models: Mapping[str, Model], split: Split, skip_broken: bool, tell: Report
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-    """Return the rows of each model, the labels, and a batch of squares; each picture is read once."""
+    """Return the rows of each model, the labels, and a batch of squares; each image is read once."""
     shape: Shape = next(iter(models.values())).about.shape
-    found: dict[str, list[np.ndarray]] = {name: [] for name in models}
+    chunks: dict[str, list[np.ndarray]] = {name: [] for name in models}
     numbers: list[int] = []
     sample = np.empty(0, np.uint8)
     for some, squares in squares_of(split.images, shape, BATCH, skip_broken=skip_broken):
         for name, model in models.items():
-            found[name].append(model.embed(squares))
+            chunks[name].append(model.embed(squares))
         sample = sample if numbers else squares
         numbers += some
         tell("comparing models", len(numbers) / len(split))
     if not numbers:
         raise Stopped("none of the test images can be read, so nothing can be compared; bring back the dataset.")
-    return {name: np.concatenate(parts) for name, parts in found.items()}, split.labels[numbers], sample
+    return {name: np.concatenate(parts) for name, parts in chunks.items()}, split.labels[numbers], sample
 
 
 def cosine_errors(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -116,7 +116,7 @@ def cosine_errors(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def speed(run: Path, file: Path | None, squares: np.ndarray) -> tuple[dict[str, float], float]:
-    """Return milliseconds for one picture by the number of threads, and pictures a second in batches."""
+    """Return milliseconds for one image by the number of threads, and images a second in batches."""
     milliseconds, model = {}, None
     for threads in THREADS:
         with torch_threads(threads):

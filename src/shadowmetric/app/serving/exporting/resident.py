@@ -1,6 +1,6 @@
 """How much memory a process takes that holds one model and nothing else.
 
-It is measured in a process of its own, after one picture was embedded. That of an .onnx file has a copy of the device
+It is measured in a process of its own, after one image was embedded. That of an .onnx file has a copy of the device
 room alone on its path, as a small device has, so that torch is not there; that of a run loads torch.
 """
 
@@ -17,7 +17,7 @@ from shadowmetric.errors import Stopped
 
 HOUSE = Path(shadowmetric.__file__).parent
 
-ONE_PICTURE = """
+ONE_IMAGE = """
 shape = model.about.shape
 model.embed(np.zeros((1, shape.channels, shape.size, shape.size), np.uint8))
 try:
@@ -34,25 +34,23 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 """
-OF_ONNX = f"{START}from device.model import OnnxModel\nmodel = OnnxModel(Path(sys.argv[2]), threads=1)\n{ONE_PICTURE}"
-OF_RUN = (
-    f"{START}from shadowmetric.app.serving.model import RunModel\nmodel = RunModel(Path(sys.argv[2]))\n{ONE_PICTURE}"
-)
+OF_ONNX = f"{START}from device.model import OnnxModel\nmodel = OnnxModel(Path(sys.argv[2]), threads=1)\n{ONE_IMAGE}"
+OF_RUN = f"{START}from shadowmetric.app.serving.model import RunModel\nmodel = RunModel(Path(sys.argv[2]))\n{ONE_IMAGE}"
 
 
 def resident_bytes(place: Path, of_run: bool) -> int:
     """Return the memory of a process that holds a model alone: that of a run, or of a file."""
     if of_run:
-        return asked(OF_RUN, HOUSE.parent, place)["bytes"]
+        return run_python(OF_RUN, HOUSE.parent, place)["bytes"]
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(HOUSE / "runtime", Path(folder) / "device", ignore=shutil.ignore_patterns("__pycache__"))
-        found = asked(OF_ONNX, Path(folder), place)
-    if found["torch"]:
+        measurement = run_python(OF_ONNX, Path(folder), place)
+    if measurement["torch"]:
         raise Stopped("the device room imported torch; this is a defect, please report it.")
-    return found["bytes"]
+    return measurement["bytes"]
 
 
-def asked(code: str, *places: Path) -> dict[str, Any]:
+def run_python(code: str, *places: Path) -> dict[str, Any]:
     """Return what a Python process prints; it sees no settings and no folder of this one."""
     words = [sys.executable, "-I", "-c", code, *(str(place.resolve()) for place in places)]
     ended = subprocess.run(words, capture_output=True, text=True, check=False)

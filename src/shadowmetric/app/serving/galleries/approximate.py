@@ -1,7 +1,7 @@
 """Search that does not look at every row, by faiss: quicker, and wrong now and then.
 
-    hnsw   a graph of neighbours that a search walks along; quickest to search, slow to build, large
-    ivf    rows in groups around centres, of which a search looks at the nearest few; quick to build
+    hnsw   a graph of neighbors that a search walks along; quickest to search, slow to build, large
+    ivf    rows in groups around centers, of which a search looks at the nearest few; quick to build
 
 Rows are kept in float16. Faiss only proposes rows, a few more than are asked for; their cosines, and their order, are
 those of exact search (`runtime/exact_cosines.py`). Which rows are proposed may differ between machines, since faiss
@@ -26,8 +26,8 @@ from shadowmetric.runtime.exact_cosines import exact_cosines, on_grid
 
 KINDS = ("hnsw", "ivf")
 LINKS, WIDTH_OF_BUILDING = 32, 80  # of hnsw
-ROWS_FOR_A_CENTRE = 64  # that k-means looks at
-SAMPLE, NEAREST = 256, 10  # rows that quality is measured by, and how many neighbours of each
+ROWS_FOR_A_CENTER = 64  # that k-means looks at
+SAMPLE, NEAREST = 256, 10  # rows that quality is measured by, and how many neighbors of each
 MOVED = 0.5  # length of what is added to a row, so that it is not its own nearest
 TARGET = 0.95
 ROUNDING = 1e-4  # of float16
@@ -58,34 +58,34 @@ def built(rows: np.ndarray, kind: str, tell: Any = None) -> tuple[np.ndarray, st
         index.add(np.ascontiguousarray(rows[start : start + AT_ONCE], np.float32))
         if tell is not None:
             tell(f"building {kind}", min(1.0, (start + AT_ONCE) / len(rows)))
-    reached = tuned(index, kind, rows)
+    reached = tune_search(index, kind, rows)
     words = f"{kind}: finds {100 * reached:.1f} % of the exact {NEAREST} nearest, measured on rows moved a little"
     return faiss.serialize_index(index), words
 
 
 def new_index(faiss: Any, kind: str, rows: np.ndarray) -> Any:
-    """Return an index without rows; the centres of ivf come from a sample."""
+    """Return an index without rows; the centers of ivf come from a sample."""
     dim, half, dot = rows.shape[1], faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT
     if kind == "hnsw":
         index = faiss.IndexHNSWSQ(dim, half, LINKS, dot)
         index.hnsw.efConstruction = WIDTH_OF_BUILDING
         return index
-    centres = centres_for(len(rows))
-    index = faiss.IndexIVFScalarQuantizer(faiss.IndexFlatIP(dim), dim, centres, half, dot)
-    index.by_residual = False  # else the product of a row would be that of its rounded distance from a centre
+    centers = centers_for(len(rows))
+    index = faiss.IndexIVFScalarQuantizer(faiss.IndexFlatIP(dim), dim, centers, half, dot)
+    index.by_residual = False  # else the product of a row would be that of its rounded distance from a center
     index.cp.min_points_per_centroid = 1  # it warns of small sets, which are fine
-    index.train(sample(rows, ROWS_FOR_A_CENTRE * centres))
+    index.train(sample(rows, ROWS_FOR_A_CENTER * centers))
     return index
 
 
-def centres_for(rows: int) -> int:
+def centers_for(rows: int) -> int:
     """Return how many groups ivf makes of so many rows."""
-    return max(1, min(round(4 * math.sqrt(rows)), rows // ROWS_FOR_A_CENTRE))
+    return max(1, min(round(4 * math.sqrt(rows)), rows // ROWS_FOR_A_CENTER))
 
 
-def tuned(index: Any, kind: str, rows: np.ndarray) -> float:
+def tune_search(index: Any, kind: str, rows: np.ndarray) -> float:
     """Let a search look further until it finds enough; return the share that it finds."""
-    queries = on_grid(moved(sample(rows, SAMPLE)))
+    queries = on_grid(augment_rows(sample(rows, SAMPLE)))
     k = min(NEAREST, len(rows))
     left, right = torch.from_numpy(queries).double(), torch.from_numpy(np.asarray(rows, np.float16))
     least = top_k(Rows(left), Rows(right, dtype=left.dtype), k).similarity[:, -1].numpy() - ROUNDING
@@ -96,15 +96,15 @@ def tuned(index: Any, kind: str, rows: np.ndarray) -> float:
             index.nprobe = min(looked_at, most)
         else:
             index.hnsw.efSearch = looked_at
-        found = zip(queries, index.search(queries, k)[1], least, strict=True)
-        near = sum((exact_cosines(rows[number[number >= 0]], query) >= bar).sum() for query, number, bar in found)
+        results = zip(queries, index.search(queries, k)[1], least, strict=True)
+        near = sum((exact_cosines(rows[number[number >= 0]], query) >= bar).sum() for query, number, bar in results)
         reached = float(near / (k * len(queries)))
         if reached >= TARGET or looked_at >= most:
             return reached
         looked_at *= 2
 
 
-def searched(index: Any, rows: np.ndarray, k: int) -> np.ndarray:
+def search_approximate(index: Any, rows: np.ndarray, k: int) -> np.ndarray:
     """Return proposed row numbers, (queries, k); whoever asks for more than it was tuned for makes it look further.
 
     A row number is -1 where nothing was found.
@@ -130,23 +130,23 @@ def sample(rows: np.ndarray, count: int) -> np.ndarray:
     return np.asarray(rows[np.sort(numbers)], np.float32)
 
 
-def moved(rows: np.ndarray) -> np.ndarray:
+def augment_rows(rows: np.ndarray) -> np.ndarray:
     """Return rows of length 1 beside the given ones."""
     noise = np.random.default_rng(1).normal(size=rows.shape)
-    found = rows + MOVED * noise / np.linalg.norm(noise, axis=1, keepdims=True)
-    return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32)
+    copies = rows + MOVED * noise / np.linalg.norm(noise, axis=1, keepdims=True)
+    return (copies / np.linalg.norm(copies, axis=1, keepdims=True)).astype(np.float32)
 
 
-def opened(stored: np.ndarray, path: Path, rows: int, dim: int) -> Any:
+def open_searcher(stored: np.ndarray, path: Path, rows: int, dim: int) -> Any:
     """Return what searches, from its bytes; it must be of so many rows."""
     faiss = faiss_here()
     try:
         index = faiss.deserialize_index(np.asarray(stored))
-    except RuntimeError as wrong:
-        reason = " ".join(str(wrong).split())[-200:]
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[-200:]
         raise Mistake(
             f"{path} has an approximate part that faiss {faiss.__version__} cannot read ({reason})."
         ) from None
     if (index.ntotal, index.d) != (rows, dim):
-        raise Mistake(f"{path} has an approximate part of other rows than its own; index the pictures again.")
+        raise Mistake(f"{path} has an approximate part of other rows than its own; index the images again.")
     return index

@@ -1,4 +1,4 @@
-"""A gallery whose pictures are in another folder than its index says: they have moved, or the index is another's."""
+"""A gallery whose images are in another folder than its index says: they have moved, or the index is another's."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,26 +11,26 @@ from shadowmetric.runtime.entries import Entry, Hit
 
 
 class Elsewhere:
-    """A gallery as it is, but for the folder that its pictures are shown from."""
+    """A gallery as it is, but for the folder that its images are shown from."""
 
     def __init__(self, gallery: Gallery, folder: Path):
         if not folder.is_dir():
-            raise Mistake(f"--pictures {str(folder)!r} is no folder; name the one that was indexed.")
+            raise Mistake(f"--images {str(folder)!r} is no folder; name the one that was indexed.")
         self.gallery, self.about = gallery, replace(gallery.about, root=str(folder.resolve()))
 
     def __len__(self) -> int:
         return len(self.gallery)
 
     def classes(self) -> dict[str, int]:
-        """Return how many pictures each class has."""
+        """Return how many images each class has."""
         return self.gallery.classes()
 
     def nearest(self, rows: np.ndarray, k: int, label: str | None = None) -> list[list[Hit]]:
-        """Return the k most similar pictures of each row, best first."""
+        """Return the k most similar images of each row, best first."""
         return self.gallery.nearest(rows, k, label)
 
     def entry(self, key: str) -> Entry | None:
-        """Return the picture with this key, if there is one."""
+        """Return the image with this key, if there is one."""
         return self.gallery.entry(key)
 
     def row(self, key: str) -> np.ndarray | None:
@@ -42,7 +42,7 @@ class Elsewhere:
         self.gallery.close()
 
 
-def open_with_pictures(place: str, pictures: Path | None, *, own: bool = False) -> Gallery:
-    """Return a gallery whose pictures are shown from a folder, or from where it says they are; own: as a copy."""
+def open_with_images(place: str, images: Path | None, *, own: bool = False) -> Gallery:
+    """Return a gallery whose images are shown from a folder, or from where it says they are; own: as a copy."""
     gallery = open_gallery(place, own=own)
-    return gallery if pictures is None else Elsewhere(gallery, pictures)
+    return gallery if images is None else Elsewhere(gallery, images)

@@ -6,8 +6,8 @@ exactly (`runtime/exact_cosines.py`), and so are all where more than a few lie t
 exact search finds is ordered by cosine, then by row, the same on any machine. A class is searched exactly even in an
 approximate index: it is small, and faiss would have to throw most of what it finds away.
 
-Memory: the scratch, and the pages of the file, which the system takes back when it needs them; once a picture is asked
-for by its key, about 150 bytes a picture.
+Memory: the scratch, and the pages of the file, which the system takes back when it needs them; once an image is asked
+for by its key, about 150 bytes an image.
 """
 
 import functools
@@ -22,16 +22,15 @@ from shadowmetric.errors import Mistake
 from shadowmetric.ops.rows import Rows
 from shadowmetric.ops.top_k import top_k
 from shadowmetric.runtime.entries import About, Entry, Hit, key_of
-from shadowmetric.runtime.exact_cosines import SPARE, exact_cosines, on_grid, ranked, reach, settled
+from shadowmetric.runtime.exact_cosines import SPARE, exact_cosines, is_settled, on_grid, rank_cosines, reach
 from shadowmetric.runtime.index_file import read_index
 from shadowmetric.runtime.search import numbers_of
-from shadowmetric.runtime.search import unknown_class as unknown_class
 
 FEW = 16  # times as many rows as are proposed: then proposing pays
 
 
 class FileGallery:
-    """The pictures of an index file; own: searched in a copy that nobody else can change (`own_copy.py`)."""
+    """The images of an index file; own: searched in a copy that nobody else can change (`own_copy.py`)."""
 
     def __init__(self, path: Path, *, own: bool = False):
         self.path = path
@@ -40,35 +39,35 @@ class FileGallery:
         self.lock = threading.Lock()  # two threads need not make all keys at once
         self.faiss = None
         if self.contents.approximate is not None:
-            from shadowmetric.app.serving.galleries.approximate import opened
+            from shadowmetric.app.serving.galleries.approximate import open_searcher
 
-            self.faiss = opened(self.contents.approximate, path, len(self.contents), self.about.dim)
+            self.faiss = open_searcher(self.contents.approximate, path, len(self.contents), self.about.dim)
 
     def __len__(self) -> int:
         return len(self.contents)
 
     def classes(self) -> dict[str, int]:
-        """Return how many pictures each class has."""
+        """Return how many images each class has."""
         labels = np.asarray(self.contents.labels)
         counts = np.bincount(labels[labels >= 0], minlength=len(self.contents.classes))
         return dict(zip(self.contents.classes, counts.tolist(), strict=True))
 
     def nearest(self, rows: np.ndarray, k: int, label: str | None = None) -> list[list[Hit]]:
-        """Return the k most similar pictures of each row, best first."""
+        """Return the k most similar images of each row, best first."""
         check_rows(rows, self.about.dim, k)
         k = min(k, max(1, len(self)))  # faiss makes room for all that is asked for
         similarity, number = self.found(rows, k, None if label is None else numbers_of(self.contents, label))
         return [
-            [Hit(self.contents.entry(place), min(value, 1.0)) for value, place in zip(*found, strict=True)]
-            for found in zip(similarity.tolist(), number.tolist(), strict=True)
+            [Hit(self.contents.entry(place), min(value, 1.0)) for value, place in zip(*result, strict=True)]
+            for result in zip(similarity.tolist(), number.tolist(), strict=True)
         ]
 
     def found(self, rows: np.ndarray, k: int, some: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Return cosines and row numbers, (queries, k); approximate ones only if there are enough of them."""
         if some is None and self.faiss is not None and len(self):
-            from shadowmetric.app.serving.galleries.approximate import searched
+            from shadowmetric.app.serving.galleries.approximate import search_approximate
 
-            number = searched(self.faiss, rows, min(k + SPARE, len(self)))
+            number = search_approximate(self.faiss, rows, min(k + SPARE, len(self)))
             if (number >= 0).sum(1).min(initial=k) >= k:
                 return self.measured(on_grid(rows), number, k)
         return self.exact(rows, k, some)
@@ -83,7 +82,7 @@ class FileGallery:
             return self.largest(queries.astype(np.float64), k, some)
         products, number = self.largest(queries, k + SPARE, some)
         similarity, number = self.measured(queries, number, k)
-        doubtful = np.flatnonzero(~settled(products, k, reach(queries)))
+        doubtful = np.flatnonzero(~is_settled(products, k, reach(queries)))
         if len(doubtful):
             similarity[doubtful], number[doubtful] = self.largest(queries[doubtful].astype(np.float64), k, some)
         return similarity, number
@@ -92,16 +91,18 @@ class FileGallery:
         """Return the k largest products and their rows, in the queries' precision: float64 is exact."""
         order = None if some is None else torch.from_numpy(some)
         left = Rows(torch.from_numpy(queries))
-        found = top_k(left, Rows(self.tensor, order=order, dtype=left.dtype), k)
-        number = found.row if order is None else order[found.row]
-        return found.similarity.numpy(), number.numpy()
+        neighbors = top_k(left, Rows(self.tensor, order=order, dtype=left.dtype), k)
+        number = neighbors.row if order is None else order[neighbors.row]
+        return neighbors.similarity.numpy(), number.numpy()
 
     def measured(self, queries: np.ndarray, number: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return exact cosines and row numbers of the k best of the proposed rows; those below 0 are none."""
         similarity, best = np.empty((len(queries), k)), np.empty((len(queries), k), np.int64)
         for place, (query, proposed) in enumerate(zip(queries, number, strict=True)):
             proposed = proposed[proposed >= 0]
-            similarity[place], best[place] = ranked(exact_cosines(self.contents.rows[proposed], query), proposed, k)
+            similarity[place], best[place] = rank_cosines(
+                exact_cosines(self.contents.rows[proposed], query), proposed, k
+            )
         return similarity, best
 
     @functools.cached_property
@@ -114,7 +115,7 @@ class FileGallery:
             return torch.from_numpy(self.contents.rows)
 
     def entry(self, key: str) -> Entry | None:
-        """Return the picture with this key, if there is one."""
+        """Return the image with this key, if there is one."""
         number = self.number(key)
         return None if number is None else self.contents.entry(number)
 
@@ -142,4 +143,4 @@ def check_rows(rows: np.ndarray, dim: int, k: int) -> None:
     if rows.ndim != 2 or rows.shape[1] != dim:
         raise ValueError(f"rows have shape {rows.shape}; give (queries, {dim}) as the index has.")
     if k < 1:
-        raise Mistake(f"{k} neighbours were asked for; ask for 1 or more.")
+        raise Mistake(f"{k} neighbors were asked for; ask for 1 or more.")

@@ -1,6 +1,6 @@
 """What can be searched, wherever its rows are: in a file, in Qdrant, in PostgreSQL.
 
-A gallery holds a row of length 1 for each picture, with its path and class; `about` says which model made the rows.
+A gallery holds a row of length 1 for each image, with its path and class; `about` says which model made the rows.
 `open_gallery` chooses by the place's name.
 """
 
@@ -19,7 +19,7 @@ STORES = (*QDRANT, *POSTGRES)
 
 @runtime_checkable
 class Gallery(Protocol):
-    """Pictures that can be searched by their embeddings. All methods may be called from several threads."""
+    """Images that can be searched by their embeddings. All methods may be called from several threads."""
 
     @property
     def about(self) -> About:
@@ -29,19 +29,19 @@ class Gallery(Protocol):
     def __len__(self) -> int: ...
 
     def classes(self) -> dict[str, int]:
-        """Return how many pictures each class has, by name; pictures without a class are not counted."""
+        """Return how many images each class has, by name; images without a class are not counted."""
         ...
 
     def nearest(self, rows: np.ndarray, k: int, label: str | None = None) -> list[list[Hit]]:
-        """Return for each row, (queries, dim) float32 of length 1, its k most similar pictures, best first.
+        """Return for each row, (queries, dim) float32 of length 1, its k most similar images, best first.
 
-        label: search among the pictures of this class alone. Similarities are exact cosines of the rows on a grid
-        (`runtime/exact_cosines.py`), the same wherever the rows are; equally similar pictures are ordered by path.
+        label: search among the images of this class alone. Similarities are exact cosines of the rows on a grid
+        (`runtime/exact_cosines.py`), the same wherever the rows are; equally similar images are ordered by path.
         """
         ...
 
     def entry(self, key: str) -> Entry | None:
-        """Return the picture with this key, if there is one."""
+        """Return the image with this key, if there is one."""
         ...
 
     def row(self, key: str) -> np.ndarray | None:

@@ -27,9 +27,9 @@ def own_copy(path: Path, file: BinaryIO) -> BinaryIO:
     reasons = []
     for folder in dict.fromkeys((path.resolve().parent, Path(tempfile.gettempdir()))):
         try:
-            return copied(file, folder)
-        except OSError as wrong:  # a folder that may not be written to, a full disk
-            reasons.append(f"{folder}: {wrong.strerror}")
+            return copy_file(file, folder)
+        except OSError as error:  # a folder that may not be written to, a full disk
+            reasons.append(f"{folder}: {error.strerror}")
     size = os.fstat(file.fileno()).st_size
     raise Mistake(
         f"there is no room for a copy of {path}, {size / 1e6:,.1f} MB, to be served ({'; '.join(reasons)}); "
@@ -37,7 +37,7 @@ def own_copy(path: Path, file: BinaryIO) -> BinaryIO:
     )
 
 
-def copied(file: BinaryIO, folder: Path) -> BinaryIO:
+def copy_file(file: BinaryIO, folder: Path) -> BinaryIO:
     """Return a copy of an open file on the disk of a folder."""
     with contextlib.ExitStack() as until_whole:
         copy = until_whole.enter_context(tempfile.TemporaryFile(dir=folder, prefix=".shadowmetric-"))

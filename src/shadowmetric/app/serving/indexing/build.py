@@ -1,16 +1,16 @@
-"""Make an index of pictures, or bring one up to date.
+"""Make an index of images, or bring one up to date.
 
-    1  list the pictures; take the SHA-256 of each file
-    2  a picture whose bytes are known, from the index that is there or from an indexing that was stopped, keeps its
+    1  list the images; take the SHA-256 of each file
+    2  an image whose bytes are known, from the index that is there or from an indexing that was stopped, keeps its
        row, wherever it has moved; the others are embedded
     3  write the new index, which takes the old one's place at once
 
 A kill leaves the old index. What was embedded until then is in a file beside it, `.NAME.part`, an index too, and is
 used by the next call; it is written every half minute, and when Ctrl-C is pressed. Rows of another model are not used.
 
-Pictures that cannot be read are named and left out, and tried again by the next call.
+Images that cannot be read are named and left out, and tried again by the next call.
 
-Memory: (pictures, dim) float16, under a kilobyte a picture for paths and sums, and what `embedding.py` says.
+Memory: (images, dim) float16, under a kilobyte an image for paths and sums, and what `embedding.py` says.
 """
 
 import os
@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock, Timeout
 
-from shadowmetric.app.serving.indexing.embedding import BATCH, digests_of, embed_pictures
+from shadowmetric.app.serving.indexing.embedding import BATCH, digests_of, embed_images
 from shadowmetric.app.serving.indexing.listing import Listed, Listing
 from shadowmetric.app.serving.model import Model, places_of, same_rows
 from shadowmetric.app.serving.places import check_writable
@@ -40,13 +40,13 @@ Before = dict[str, tuple[bytes, str | None]]  # SHA-256 and class of what the ol
 class Indexed:
     """What an indexing did."""
 
-    pictures: int
+    images: int
     added: int
     changed: int  # other bytes, or another class, at a known path
     removed: int
     unchanged: int
     embedded: int  # the others' bytes were known
-    broken: list[str]  # a sentence for each picture that was left out
+    broken: list[str]  # a sentence for each image that was left out
     notes: list[str]
     approximate: str  # kind and quality, or nothing
 
@@ -90,8 +90,8 @@ def build_index(
         held = lock.acquire(timeout=0)
     except Timeout:  # which is an OSError, too
         raise Mistake(f"another process is indexing into {out}; wait for it, or name another --out.") from None
-    except OSError as wrong:
-        raise Mistake(f"{out} cannot be written ({wrong.strerror}); name another --out.") from None
+    except OSError as error:
+        raise Mistake(f"{out} cannot be written ({error.strerror}); name another --out.") from None
     with held:  # not `with lock`, which would take it twice and give it back once
         return _build(model, listing, out, approximate, batch, tell or (lambda *_: None))
 
@@ -99,16 +99,16 @@ def build_index(
 def _build(model: Model, listing: Listing, out: Path, approximate: str | None, batch: int, tell: Report) -> Indexed:
     if batch < 1:
         raise Mistake(f"--batch is {batch}; it must be 1 or more.")
-    approximate = chosen_kind(approximate, out)  # before the work
+    approximate = choose_kind(approximate, out)  # before the work
     about = replace(model.about, root=str(listing.root), model=places_of(model.about, out))
     part = out.with_name(f".{out.name}.part")
     known, before, notes = what_is_known(about, out)
-    kept = kept_of(about, part, known)
+    kept = load_progress(about, part, known)
 
-    def keep(made: dict[Listed, bytes]) -> None:
+    def keep(additions: dict[Listed, bytes]) -> None:
         """Write what is embedded so far, this time and before."""
-        if made:
-            write_index(part, about, assembled(sorted((kept | made).items()), known))
+        if additions:
+            write_index(part, about, assemble_arrays(sorted((kept | additions).items()), known))
 
     broken: list[str] = []
     digests = take_digests(listing, broken, tell)
@@ -122,11 +122,11 @@ def _build(model: Model, listing: Listing, out: Path, approximate: str | None, b
         embedded |= embed_missing(model, listing.root, copies, known, batch, broken, keep, tell)
         failed |= set(copies) - embedded.keys()
     there = ((listed, digest) for listed, digest in (digests | embedded).items() if listed not in failed)
-    found = [(listed, digest) for listed, digest in there if digest in known]
-    if not found:
-        raise Mistake(f"none of the {len(listing.pictures):,} pictures can be read; the first: {broken[0]}")
-    contents = assembled(sorted(found), known)
-    counted = changes(before, found)
+    entries = [(listed, digest) for listed, digest in there if digest in known]
+    if not entries:
+        raise Mistake(f"none of the {len(listing.images):,} images can be read; the first: {broken[0]}")
+    contents = assemble_arrays(sorted(entries), known)
+    counted = changes(before, entries)
     if approximate is not None:
         from shadowmetric.app.serving.galleries.approximate import built
 
@@ -135,7 +135,7 @@ def _build(model: Model, listing: Listing, out: Path, approximate: str | None, b
     write_index(out, about, contents)
     part.unlink(missing_ok=True)
     return Indexed(
-        pictures=len(contents),
+        images=len(contents),
         **counted,
         embedded=len(embedded),
         broken=sorted(broken),
@@ -144,7 +144,7 @@ def _build(model: Model, listing: Listing, out: Path, approximate: str | None, b
     )
 
 
-def chosen_kind(approximate: str | None, out: Path) -> str | None:
+def choose_kind(approximate: str | None, out: Path) -> str | None:
     """Return the kind of approximate search: what is asked for, else what the index has; None for exact search."""
     from shadowmetric.app.serving.galleries.approximate import check_kind, kind_of
 
@@ -160,13 +160,13 @@ def read_old(out: Path) -> tuple[About, Contents]:
     """Return the index that is there, or say that it cannot be renewed."""
     try:
         return read_index(out)
-    except Mistake as wrong:
-        reason = str(wrong).partition(";")[0]
+    except Mistake as error:
+        reason = str(error).partition(";")[0]
         raise Mistake(f"{reason}; it cannot be renewed: remove it, or name another --out.") from None
 
 
 def check_same_folder(out: Path, listing: Listing) -> None:
-    """Refuse to renew an index of another folder, of whose pictures none is listed. It costs to open the index.
+    """Refuse to renew an index of another folder, of whose images none is listed. It costs to open the index.
 
     A folder that is gone has moved, if its paths are listed below another.
     """
@@ -176,7 +176,7 @@ def check_same_folder(out: Path, listing: Listing) -> None:
     if old.root == str(listing.root):
         return
     before, now = (old.root, listing.root) if os.path.isdir(old.root) else ("", "")
-    places = {os.path.join(now, one.path) for one in listing.pictures}
+    places = {os.path.join(now, one.path) for one in listing.images}
     if not any(os.path.join(before, path) in places for path in contents.paths):
         raise Mistake(
             f"{out} is the index of {old.root}, and would become that of {listing.root}; name another file by --out, "
@@ -198,11 +198,11 @@ def what_is_known(about: About, out: Path) -> tuple[Known, Before, list[str]]:
         if same_rows(old, about):
             known.learn(map(bytes, contents.hashes), contents.rows)
         else:
-            notes.append("The index was of another model: every picture is embedded again.")
+            notes.append("The index was of another model: every image is embedded again.")
     return known, before, notes
 
 
-def kept_of(about: About, part: Path, known: Known) -> dict[Listed, bytes]:
+def load_progress(about: About, part: Path, known: Known) -> dict[Listed, bytes]:
     """Learn what an indexing that was stopped has embedded, and return it."""
     if not part.exists():
         return {}
@@ -221,8 +221,8 @@ def kept_of(about: About, part: Path, known: Known) -> dict[Listed, bytes]:
 
 def take_digests(listing: Listing, broken: list[str], tell: Report) -> dict[Listed, bytes]:
     """Return the SHA-256 of each file."""
-    digests, total = {}, len(listing.pictures)
-    for listed, digest in digests_of(listing.root, listing.pictures, broken=broken):
+    digests, total = {}, len(listing.images)
+    for listed, digest in digests_of(listing.root, listing.images, broken=broken):
         digests[listed] = digest
         tell("comparing files", len(digests) / total)
     return digests
@@ -231,46 +231,46 @@ def take_digests(listing: Listing, broken: list[str], tell: Report) -> dict[List
 def embed_missing(
     model: Model,
     root: Path,
-    pictures: list[Listed],
+    images: list[Listed],
     known: Known,
     batch: int,
     broken: list[str],
     keep: Callable[[dict[Listed, bytes]], None],
     tell: Report,
 ) -> dict[Listed, bytes]:
-    """Learn the rows of pictures, and keep them for later now and then; return what was embedded."""
-    made: dict[Listed, bytes] = {}
-    written = time.monotonic()
+    """Learn the rows of images, and keep them for later now and then; return what was embedded."""
+    digests: dict[Listed, bytes] = {}
+    last_write = time.monotonic()
     try:
-        for some in embed_pictures(model, root, pictures, batch=batch, broken=broken):
+        for some in embed_images(model, root, images, batch=batch, broken=broken):
             known.learn((one.digest for one in some), np.stack([one.row for one in some]))
-            made.update((one.listed, one.digest) for one in some)
-            tell("embedding", len(made) / len(pictures))
-            if time.monotonic() - written > PART_EVERY:
-                keep(made)
-                written = time.monotonic()
+            digests.update((one.listed, one.digest) for one in some)
+            tell("embedding", len(digests) / len(images))
+            if time.monotonic() - last_write > PART_EVERY:
+                keep(digests)
+                last_write = time.monotonic()
     except KeyboardInterrupt:
-        keep(made)
+        keep(digests)
         raise
-    return made
+    return digests
 
 
-def assembled(found: list[tuple[Listed, bytes]], known: Known) -> Contents:
+def assemble_arrays(entries: list[tuple[Listed, bytes]], known: Known) -> Contents:
     """Return the arrays of an index."""
-    classes = tuple(sorted({listed.label for listed, _ in found if listed.label is not None}))
+    classes = tuple(sorted({listed.label for listed, _ in entries if listed.label is not None}))
     number: dict[str | None, int] = {None: -1} | {name: place for place, name in enumerate(classes)}
     return Contents(
-        known.rows_of(digest for _, digest in found),
-        np.array([number[listed.label] for listed, _ in found], np.int32),
-        np.frombuffer(b"".join(digest for _, digest in found), np.uint8).reshape(-1, 32),
-        [listed.path for listed, _ in found],
+        known.rows_of(digest for _, digest in entries),
+        np.array([number[listed.label] for listed, _ in entries], np.int32),
+        np.frombuffer(b"".join(digest for _, digest in entries), np.uint8).reshape(-1, 32),
+        [listed.path for listed, _ in entries],
         classes,
     )
 
 
-def changes(before: Before, found: list[tuple[Listed, bytes]]) -> dict[str, int]:
+def changes(before: Before, entries: list[tuple[Listed, bytes]]) -> dict[str, int]:
     """Count what differs from the old index."""
-    now = {listed.path: (digest, listed.label) for listed, digest in found}
+    now = {listed.path: (digest, listed.label) for listed, digest in entries}
     kept = before.keys() & now.keys()
     unchanged = sum(before[path] == now[path] for path in kept)
     return {

@@ -1,6 +1,6 @@
 """Answers on one page, which needs no network: each query beside what was found for it.
 
-Memory: the small pictures, some kilobytes each.
+Memory: the small images, some kilobytes each.
 """
 
 from collections.abc import Iterable
@@ -10,9 +10,9 @@ from PIL import Image
 
 from shadowmetric.app.data.thumbnails import address
 from shadowmetric.app.serving.searching.search import Answer
-from shadowmetric.app.serving.searching.shown import small_picture
+from shadowmetric.app.serving.searching.shown import small_image
 from shadowmetric.runtime.entries import Hit
-from shadowmetric.runtime.pictures import open_picture
+from shadowmetric.runtime.images import open_image
 
 SIDE = 160  # pixels
 STYLE = """
@@ -39,23 +39,23 @@ def page_of(answers: Iterable[Answer], root: str, title: str) -> str:
 
 
 def section(answer: Answer, root: str) -> str:
-    """Return one query with its neighbours."""
-    query = open_picture(answer.query)
+    """Return one query with its neighbors."""
+    query = open_image(answer.query)
     query.thumbnail((SIDE, SIDE))
-    found = "".join(f"<li>{neighbour(hit, root)}</li>" for hit in answer.hits)
-    return f"<section><h2>{text(answer.query.name)}</h2>{picture(query, 'the query')}<ol>{found}</ol></section>\n"
+    items = "".join(f"<li>{neighbor(hit, root)}</li>" for hit in answer.hits)
+    return f"<section><h2>{text(answer.query.name)}</h2>{image(query, 'the query')}<ol>{items}</ol></section>\n"
 
 
-def neighbour(hit: Hit, root: str) -> str:
-    """Return a picture that was found, with its cosine, class and path."""
+def neighbor(hit: Hit, root: str) -> str:
+    """Return an image that was found, with its cosine, class and path."""
     entry, similarity = hit
-    shown = picture(small_picture(root, entry.path, SIDE), entry.label or entry.path)
+    thumbnail = image(small_image(root, entry.path, SIDE), entry.label or entry.path)
     label = f"{text(entry.label)}<br>" if entry.label is not None else ""
-    return f"<figure>{shown}<figcaption><b>{similarity:.3f}</b> {label}{text(entry.path)}</figcaption></figure>"
+    return f"<figure>{thumbnail}<figcaption><b>{similarity:.3f}</b> {label}{text(entry.path)}</figcaption></figure>"
 
 
-def picture(small: Image.Image | None, what: str) -> str:
-    """Return a picture as HTML."""
+def image(small: Image.Image | None, what: str) -> str:
+    """Return an image as HTML."""
     if small is None:
         return "<div class=none>not there</div>"
     return f'<img src="{address(small, SIDE)}" alt="{text(what)}">'

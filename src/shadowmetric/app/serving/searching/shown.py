@@ -1,4 +1,4 @@
-"""The file of an indexed picture, if it may be shown: one below the indexed folder, links followed.
+"""The file of an indexed image, if it may be shown: one below the indexed folder, links followed.
 
 An index is a file that somebody may have sent, so its paths are not trusted.
 """
@@ -8,13 +8,13 @@ from pathlib import Path
 from PIL import Image
 
 from shadowmetric.errors import BrokenImage
-from shadowmetric.runtime.pictures import open_picture
+from shadowmetric.runtime.images import open_image
 
 MOST_PIXELS = 2**26
 
 
-def picture_file(root: str, path: str) -> Path | None:
-    """Return the file of a picture, or None if there is none below the root."""
+def image_file(root: str, path: str) -> Path | None:
+    """Return the file of an image, or None if there is none below the root."""
     try:
         if not Path(root).is_absolute():  # nobody said which folder
             return None
@@ -25,14 +25,14 @@ def picture_file(root: str, path: str) -> Path | None:
         return None
 
 
-def small_picture(root: str, path: str, side: int) -> Image.Image | None:
-    """Return a picture whose long side is at most so many pixels, or None if it cannot be shown."""
-    file = picture_file(root, path)
+def small_image(root: str, path: str, side: int) -> Image.Image | None:
+    """Return an image whose long side is at most so many pixels, or None if it cannot be shown."""
+    file = image_file(root, path)
     if file is None:
         return None
     try:
-        picture = open_picture(file, most_pixels=MOST_PIXELS)
+        image = open_image(file, most_pixels=MOST_PIXELS)
     except BrokenImage:
         return None
-    picture.thumbnail((side, side))
-    return picture
+    image.thumbnail((side, side))
+    return image

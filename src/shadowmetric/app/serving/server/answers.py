@@ -23,16 +23,16 @@ class Problem(BaseModel):
 
 
 class Found(BaseModel):
-    """A picture of the index."""
+    """An image of the index."""
 
     key: str = Field(description="Names it in the addresses of this API.")
     path: str = Field(description="Below the indexed folder.")
     label: str | None = Field(description="Its class.")
     similarity: float = Field(description="Cosine between its embedding and the query's.", ge=-1.0, le=1.0)
-    picture: str = Field(description="Where its thumbnail is.")
+    image: str = Field(description="Where its thumbnail is.")
 
 
-class Neighbours(BaseModel):
+class Neighbors(BaseModel):
     """What was found, most similar first."""
 
     hits: list[Found]
@@ -43,7 +43,7 @@ class ClassCount(BaseModel):
     """A class of the index."""
 
     name: str
-    pictures: int
+    images: int
 
 
 class Limits(BaseModel):
@@ -51,13 +51,13 @@ class Limits(BaseModel):
 
     bytes: int
     pixels: int
-    neighbours: int
+    neighbors: int
 
 
 class Index(BaseModel):
     """What is searched."""
 
-    pictures: int
+    images: int
     dim: int
     classes: list[ClassCount] = Field(description="Those asked for, by name.")
     classes_in_all: int
@@ -73,27 +73,27 @@ class Health(BaseModel):
     status: str
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """Return text that UTF-8 can have."""
     return LONE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def without_folders(told: str) -> str:
+def without_folders(text: str) -> str:
     """Return words on the training; an absolute path keeps its last part."""
-    return ABSOLUTE.sub(r"\1", shown(told).rstrip("/\\"))
+    return ABSOLUTE.sub(r"\1", printable(text).rstrip("/\\"))
 
 
-def answer(hits: Iterable[Hit], spent: dict[str, float]) -> Neighbours:
+def answer(hits: Iterable[Hit], spent: dict[str, float]) -> Neighbors:
     """Return hits as JSON has them; a similarity that is no number can come only from a damaged row."""
-    found = [
+    neighbors = [
         Found(
             key=entry.key,
-            path=shown(entry.path),
-            label=None if entry.label is None else shown(entry.label),
+            path=printable(entry.path),
+            label=None if entry.label is None else printable(entry.label),
             similarity=max(-1.0, min(1.0, similarity)),
-            picture=f"/api/pictures/{entry.key}",
+            image=f"/api/images/{entry.key}",
         )
         for entry, similarity in hits
         if math.isfinite(similarity)
     ]
-    return Neighbours(hits=found, milliseconds={stage: round(1000 * seconds, 2) for stage, seconds in spent.items()})
+    return Neighbors(hits=neighbors, milliseconds={stage: round(1000 * seconds, 2) for stage, seconds in spent.items()})

@@ -13,13 +13,13 @@ from shadowmetric.app.serving.model import Model
 from shadowmetric.app.serving.server import refusals
 from shadowmetric.app.serving.server.guard import Guard
 from shadowmetric.app.serving.server.routes import about as routes_about
-from shadowmetric.app.serving.server.routes import pictures as routes_pictures
+from shadowmetric.app.serving.server.routes import images as routes_images
 from shadowmetric.app.serving.server.routes import search as routes_search
 from shadowmetric.app.serving.server.service import Service
 from shadowmetric.app.serving.server.settings import ServeSettings
 from shadowmetric.app.serving.server.watched import IndexFile
 
-ABOUT = "Search an index of pictures by a picture. Errors are one sentence in `detail`."
+ABOUT = "Search an index of images by an image. Errors are one sentence in `detail`."
 # an environment variable, or a library, could else have FastAPI send what it sees to others
 NO_TELEMETRY: Any = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
 
@@ -42,7 +42,7 @@ def make_app(
         lifespan=lifespan,
     )
     app.state.service = service
-    for part in (routes_search, routes_pictures, routes_about):
+    for part in (routes_search, routes_images, routes_about):
         app.include_router(part.router)
     refusals.install(app)
     app.add_middleware(Guard, service=service)

@@ -1,7 +1,7 @@
 """What every request passes: names of the host, origins, headers of security, counts; and what nobody foresaw.
 
 A loopback server answers to its own names alone: else a foreign page whose name is made to lead to 127.0.0.1 could read
-the pictures. A POST that a browser sends for a foreign page is refused. There is no CORS. A proxy in front has a name
+the images. A POST that a browser sends for a foreign page is refused. There is no CORS. A proxy in front has a name
 of its own, which `ServeSettings.names` adds to both: it may hand on the Host that it was asked for, or ours.
 """
 
@@ -110,9 +110,9 @@ def name_of(host: str) -> str:
 def same(origin: str, host: str) -> bool:
     """Return whether an Origin header is of the host that was asked."""
     try:
-        asked = urlsplit(origin)
-        usual = DEFAULT_PORTS.get(asked.scheme)
+        url = urlsplit(origin)
+        usual = DEFAULT_PORTS.get(url.scheme)
         here = urlsplit(f"//{host}")
-        return usual is not None and (asked.hostname, asked.port or usual) == (here.hostname, here.port or usual)
+        return usual is not None and (url.hostname, url.port or usual) == (here.hostname, here.port or usual)
     except ValueError:  # a port that is none
         return False

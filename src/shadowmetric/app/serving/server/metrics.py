@@ -25,7 +25,7 @@ class Metrics:
             f"{name}_stage_seconds", "Time by stage.", ["stage"], buckets=BUCKETS, registry=self.registry
         )
         self.in_flight = Gauge(f"{name}_requests_in_flight", "Requests not answered yet.", registry=self.registry)
-        self.rows = Gauge(f"{name}_index_rows", "Pictures in the index.", registry=self.registry)
+        self.rows = Gauge(f"{name}_index_rows", "Images in the index.", registry=self.registry)
         self.rows.set_function(rows)
         ProcessCollector(registry=self.registry)
         for status in REFUSALS:

@@ -9,14 +9,14 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from shadowmetric.app.serving.server.answers import Problem, shown
+from shadowmetric.app.serving.server.answers import Problem, printable
 
 WORDS = {
     403: "A foreign page asked, or a name that is not this server's.",
-    404: "There is no such picture or class.",
+    404: "There is no such image or class.",
     408: "The upload did not arrive in time.",
     413: "The upload has too many bytes.",
-    422: "The upload is no picture, or has too many pixels; or a parameter is out of its range.",
+    422: "The upload is no image, or has too many pixels; or a parameter is out of its range.",
     503: "Too many requests are waiting, or the server is stopping; try again after the seconds in Retry-After.",
 }
 RETRY = {"Retry-After": "1"}
@@ -36,7 +36,7 @@ def stopping() -> Refused:
     return Refused(503, "The server is stopping; try again in a second.", RETRY | {"Connection": "close"})
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def document_statuses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return what OpenAPI says of statuses that a route may answer with; 403 every route may."""
     return {status: {"model": Problem, "description": WORDS[status]} for status in sorted({403, *statuses})}
 
@@ -48,7 +48,7 @@ def problem(status: int, sentence: str, headers: Mapping[str, str] | None = None
 
 def echo(value: object) -> str:
     """Return what somebody sent, short enough to be sent back."""
-    text = repr(shown(value) if isinstance(value, str) else value)
+    text = repr(printable(value) if isinstance(value, str) else value)
     return text if len(text) <= LONGEST_ECHO else f"{text[:LONGEST_ECHO]}…"
 
 

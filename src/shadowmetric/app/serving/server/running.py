@@ -98,19 +98,19 @@ def listen(settings: ServeSettings) -> socket.socket:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError):
         raise Mistake(f"--host {settings.host!r} is no address of this machine; give 127.0.0.1, or 0.0.0.0.") from None
-    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # else asyncio lets answers wait 40 ms
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # else asyncio lets answers wait 40 ms
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind(address)
-        found.listen()  # two that are only bound would not notice one another
-    except OSError as wrong:
-        found.close()
-        if wrong.errno == errno.EADDRINUSE:
+        listener.bind(address)
+        listener.listen()  # two that are only bound would not notice one another
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
             another = f"--port {port + 1}" if port < 65535 else "--port 8000"
             raise Mistake(f"port {port} of {host} is taken; choose another, such as {another}.") from None
-        other = "--host" if wrong.errno == errno.EADDRNOTAVAIL else "--port"
-        raise Mistake(f"{host} port {port} cannot be listened at ({wrong.strerror}); choose another {other}.") from None
-    return found
+        other = "--host" if error.errno == errno.EADDRNOTAVAIL else "--port"
+        raise Mistake(f"{host} port {port} cannot be listened at ({error.strerror}); choose another {other}.") from None
+    return listener
 
 
 def address_of(listening: socket.socket) -> str:

@@ -1,6 +1,6 @@
 """A gallery with the model that made its rows: what a search asks of both, and what people may filter by.
 
-Classes and the number of pictures are asked for at most once in ten seconds: in a vector store they cost a query.
+Classes and the number of images are asked for at most once in ten seconds: in a vector store they cost a query.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import numpy as np
 
 from shadowmetric.app.serving.galleries.gallery import Gallery
 from shadowmetric.app.serving.model import Model
-from shadowmetric.app.serving.server.answers import shown
+from shadowmetric.app.serving.server.answers import printable
 from shadowmetric.app.serving.server.refusals import RETRY, Refused, echo
 from shadowmetric.runtime.entries import Entry, Hit
 
@@ -27,20 +27,20 @@ log = logging.getLogger("shadowmetric.serve")
 class Known(NamedTuple):
     """What is remembered of a gallery."""
 
-    pictures: int
-    classes: dict[str, tuple[str, int]]  # by the name that is shown: the name in the gallery, and how many pictures
+    images: int
+    classes: dict[str, tuple[str, int]]  # by the name that is shown: the name in the gallery, and how many images
 
 
-def told_apart(classes: dict[str, int]) -> dict[str, tuple[str, int]]:
+def distinct_class_names(classes: dict[str, int]) -> dict[str, tuple[str, int]]:
     """Return classes by the names that are shown; those that differ in bytes that cannot be shown get a number."""
-    found: dict[str, tuple[str, int]] = {}
+    by_label: dict[str, tuple[str, int]] = {}
     for name, count in classes.items():
-        told, number = shown(name), 1
-        while told in found:
+        label, number = printable(name), 1
+        while label in by_label:
             number += 1
-            told = f"{shown(name)} ({number})"
-        found[told] = (name, count)
-    return found
+            label = f"{printable(name)} ({number})"
+        by_label[label] = (name, count)
+    return by_label
 
 
 class Searched:
@@ -52,10 +52,10 @@ class Searched:
         self.remembered: tuple[float, Known] | None = None
 
     def known(self) -> Known:
-        """Return the number of pictures, and the classes."""
+        """Return the number of images, and the classes."""
         with self.lock, answering():
             if self.remembered is None or time.monotonic() - self.remembered[0] > REMEMBERED_SECONDS:
-                classes = told_apart(self.gallery.classes())
+                classes = distinct_class_names(self.gallery.classes())
                 self.remembered = (time.monotonic(), Known(len(self.gallery), classes))
             return self.remembered[1]
 
@@ -63,37 +63,37 @@ class Searched:
         """Return the class that is shown by this name, or refuse it."""
         if name is None:
             return None
-        if (found := self.known().classes.get(name)) is None:
-            raise Refused(404, f"no picture has the class {echo(name)}; /api/index?contains= finds those there are.")
-        return found[0]
+        if (record := self.known().classes.get(name)) is None:
+            raise Refused(404, f"no image has the class {echo(name)}; /api/index?contains= finds those there are.")
+        return record[0]
 
     def entry(self, key: str) -> Entry:
-        """Return the picture with this key, or refuse it."""
+        """Return the image with this key, or refuse it."""
         with answering():
-            found = self.gallery.entry(key) if KEY.fullmatch(key) else None
-        if found is None:
-            raise unknown(key)
-        return found
+            entry = self.gallery.entry(key) if KEY.fullmatch(key) else None
+        if entry is None:
+            raise unknown_key(key)
+        return entry
 
     def nearest(self, row: np.ndarray, k: int, label: str | None) -> list[Hit]:
-        """Return the most similar pictures of a row, (dim,)."""
+        """Return the most similar images of a row, (dim,)."""
         with answering():
             most = min(k, len(self.gallery))
             return self.gallery.nearest(row[None].astype(np.float32), most, label)[0] if most else []
 
     def beside(self, key: str, k: int, label: str | None) -> list[Hit]:
-        """Return the most similar pictures of one of the gallery, without itself."""
+        """Return the most similar images of one of the gallery, without itself."""
         with answering():
             row = self.gallery.row(key) if KEY.fullmatch(key) else None
         if row is None:
-            raise unknown(key)
+            raise unknown_key(key)
         unit = row / max(float(np.linalg.norm(row)), 1e-12)  # rows on disk are rounded
         return [hit for hit in self.nearest(unit, k + 1, label) if hit.entry.key != key][:k]
 
 
-def unknown(key: str) -> Refused:
+def unknown_key(key: str) -> Refused:
     """Return the refusal of a key."""
-    return Refused(404, f"no picture of the index has the key {echo(key)}; search again.")
+    return Refused(404, f"no image of the index has the key {echo(key)}; search again.")
 
 
 @contextlib.contextmanager

@@ -23,16 +23,16 @@ class Service:
     def __init__(self, gallery: Gallery, model: Model, settings: ServeSettings, file: IndexFile | None = None):
         self.settings = settings
         self.watched = Watched(gallery, model, file)
-        self.metrics = Metrics(self.pictures)
+        self.metrics = Metrics(self.images)
         self.searches = Line("search", settings.at_once, settings.waiting)
         self.drawings = Line("draw", settings.at_once, A_PAGE * (settings.waiting + 1))
         self.thumbnails = Thumbnails(settings.max_pixels)
         self.stopping = False
 
-    def pictures(self) -> float:
-        """Return how many pictures are searched, or that nobody knows."""
+    def images(self) -> float:
+        """Return how many images are searched, or that nobody knows."""
         try:
-            return float(self.watched.now.known().pictures)
+            return float(self.watched.now.known().images)
         except Refused:
             return math.nan
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from shadowmetric.errors import Mistake
 
-MOST_NEIGHBOURS = 200
+MOST_NEIGHBORS = 200
 NAMES_OF_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*(:[0-9]{1,5})?")
 

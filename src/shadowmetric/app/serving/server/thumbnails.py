@@ -1,9 +1,9 @@
-"""Small pictures of the index: encoded anew without metadata, and kept in memory while there is room.
+"""Small images of the index: encoded anew without metadata, and kept in memory while there is room.
 
 Only files whose true place, symbolic links followed, is below the indexed folder are read: an index may be forged, or
 a link may have been put into the folder later. A thumbnail that is kept goes when its file changes.
 
-Memory: at most `KEPT_BYTES`, and the pictures that are being decoded.
+Memory: at most `KEPT_BYTES`, and the images that are being decoded.
 """
 
 import hashlib
@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from shadowmetric.app.serving.searching.shown import picture_file
+from shadowmetric.app.serving.searching.shown import image_file
 from shadowmetric.app.serving.server.refusals import Refused
-from shadowmetric.app.serving.server.uploads import read_picture
+from shadowmetric.app.serving.server.uploads import read_image
 from shadowmetric.errors import BrokenImage
 from shadowmetric.runtime.entries import Entry
 
 KEPT_BYTES = 64_000_000
-MOST_FILE_BYTES = 500_000_000  # of one picture that is read
+MOST_FILE_BYTES = 500_000_000  # of one image that is read
 LEAST_SIDE, SIDE, MOST_SIDE = 16, 256, 1024
 QUALITY = 85
 
@@ -52,10 +52,10 @@ class Thumbnails:
 
     def make(self, place: Place, side: int) -> bytes:
         """Return the thumbnail of a file."""
-        if (found := self.find(place.tag)) is None:
-            found = drawn(place.path, side, self.most_pixels)
-            self.keep(place.tag, found)
-        return found
+        if (thumbnail := self.find(place.tag)) is None:
+            thumbnail = render_thumbnail(place.path, side, self.most_pixels)
+            self.keep(place.tag, thumbnail)
+        return thumbnail
 
     def keep(self, tag: str, thumbnail: bytes) -> None:
         """Keep a thumbnail, and let go of those not asked for the longest."""
@@ -67,35 +67,35 @@ class Thumbnails:
 
 
 def place_of(entry: Entry, root: str, side: int) -> Place:
-    """Return the file of a picture, if it is below the root; the tag changes with the file."""
-    path = picture_file(root, entry.path)
+    """Return the file of an image, if it is below the root; the tag changes with the file."""
+    path = image_file(root, entry.path)
     if path is None:
-        raise hidden()
+        raise image_not_found()
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:  # it went a moment ago
-        raise hidden() from None
-    state = f"{entry.key} {side} {found.st_ino} {found.st_mtime_ns} {found.st_size}"
+        raise image_not_found() from None
+    state = f"{entry.key} {side} {status.st_ino} {status.st_mtime_ns} {status.st_size}"
     return Place(path, hashlib.sha256(state.encode()).hexdigest()[:32])
 
 
-def hidden() -> Refused:
-    """Return the refusal of a picture that is not shown."""
-    return Refused(404, "this picture is not in the indexed folder any more.")
+def image_not_found() -> Refused:
+    """Return the refusal of an image that is not shown."""
+    return Refused(404, "this image is not in the indexed folder any more.")
 
 
-def drawn(path: Path, side: int, most_pixels: int) -> bytes:
+def render_thumbnail(path: Path, side: int, most_pixels: int) -> bytes:
     """Return a JPEG whose longer side is at most `side`."""
     try:
         with path.open("rb") as file:
             body = io.BytesIO(file.read(MOST_FILE_BYTES))
-        picture = read_picture(body, "this picture of the index", most_pixels)
+        image = read_image(body, "this image of the index", most_pixels)
     except OSError:
-        raise hidden() from None
-    except BrokenImage as wrong:
-        raise Refused(404, str(wrong)) from None
-    picture.thumbnail((side, side), Image.Resampling.BICUBIC, reducing_gap=2.0)
-    picture.info.clear()  # pillow would write a comment again
+        raise image_not_found() from None
+    except BrokenImage as error:
+        raise Refused(404, str(error)) from None
+    image.thumbnail((side, side), Image.Resampling.BICUBIC, reducing_gap=2.0)
+    image.info.clear()  # pillow would write a comment again
     out = io.BytesIO()
-    picture.save(out, "JPEG", quality=QUALITY)
+    image.save(out, "JPEG", quality=QUALITY)
     return out.getvalue()

@@ -1,9 +1,9 @@
-"""A body in memory, within limits of bytes and time; and the picture in it, within limits of pixels.
+"""A body in memory, within limits of bytes and time; and the image in it, within limits of pixels.
 
 Only formats that pillow decodes itself are read: for others (EPS) it starts programs and writes files. The pixels are
-counted by the header, before anything is decoded; so are those that scaling the short side of a long picture makes.
+counted by the header, before anything is decoded; so are those that scaling the short side of a long image makes.
 
-Memory: the bytes once, then the decoded picture (`runtime/pictures.py`).
+Memory: the bytes once, then the decoded image (`runtime/images.py`).
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from shadowmetric.app.serving.server.refusals import Refused
 from shadowmetric.app.serving.server.settings import ServeSettings
 from shadowmetric.errors import BrokenImage
-from shadowmetric.runtime.pictures import FORMATS, Shape, open_picture
+from shadowmetric.runtime.images import FORMATS, Shape, open_image
 
 FORM = b"content-disposition: form-data"
 SEND = "send a JPEG, PNG or WebP file"
@@ -49,10 +49,10 @@ async def body_of(request: Request, settings: ServeSettings) -> io.BytesIO:
 
 def too_large(settings: ServeSettings) -> Refused:
     """Return the refusal of too many bytes."""
-    return Refused(413, f"the upload has more than {settings.max_upload_mb} MB; send a smaller picture.")
+    return Refused(413, f"the upload has more than {settings.max_upload_mb} MB; send a smaller image.")
 
 
-async def drained(request: Request, seconds: float = DRAINED_SECONDS) -> bool:
+async def drain_body(request: Request, seconds: float = DRAINED_SECONDS) -> bool:
     """Read on without keeping anything: a browser that is still sending may not see the answer. Whether all is read."""
     if "expect" in request.headers:  # it waits to be asked for its body
         return False
@@ -68,21 +68,19 @@ async def drained(request: Request, seconds: float = DRAINED_SECONDS) -> bool:
 
 
 def square_of(body: io.BytesIO, shape: Shape, most_pixels: int) -> np.ndarray:
-    """Return the square of pixels, (1, channels, size, size), of the picture in a body."""
+    """Return the square of pixels, (1, channels, size, size), of the image in a body."""
     try:
-        picture = read_picture(body, "the upload", most_pixels)
-    except BrokenImage as wrong:
-        raise Refused(422, str(wrong)) from None
-    long, short = max(picture.size), min(picture.size)
+        image = read_image(body, "the upload", most_pixels)
+    except BrokenImage as error:
+        raise Refused(422, str(error)) from None
+    long, short = max(image.size), min(image.size)
     if shape.resize * shape.resize * long // max(short, 1) > max(most_pixels, shape.resize**2):
-        raise Refused(
-            422, f"the upload has {picture.width} × {picture.height} pixels, too narrow a strip to search by."
-        )
-    return shape.square(picture)[None]
+        raise Refused(422, f"the upload has {image.width} × {image.height} pixels, too narrow a strip to search by.")
+    return shape.square(image)[None]
 
 
-def read_picture(body: io.BytesIO, name: str, most_pixels: int) -> Image.Image:
-    """Return a picture of a format that is decoded in this process; BrokenImage is its refusal, in one sentence."""
+def read_image(body: io.BytesIO, name: str, most_pixels: int) -> Image.Image:
+    """Return an image of a format that is decoded in this process; BrokenImage is its refusal, in one sentence."""
     try:
         Image.open(body, formats=FORMATS)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -90,14 +88,14 @@ def read_picture(body: io.BytesIO, name: str, most_pixels: int) -> Image.Image:
     except UnidentifiedImageError:
         if FORM in body.getbuffer()[:1000].tobytes().lower():
             raise BrokenImage(
-                f"{name} is a form; send the bytes of the picture alone (curl --data-binary @FILE)."
+                f"{name} is a form; send the bytes of the image alone (curl --data-binary @FILE)."
             ) from None
-        what = f"{name} is no picture; {SEND}." if body.getbuffer().nbytes else f"{name} is empty; {SEND}."
+        what = f"{name} is no image; {SEND}." if body.getbuffer().nbytes else f"{name} is empty; {SEND}."
         raise BrokenImage(what) from None
     except Exception:
-        raise BrokenImage(f"{name} is a damaged picture; {SEND}.") from None
+        raise BrokenImage(f"{name} is a damaged image; {SEND}.") from None
     body.seek(0)
     try:
-        return open_picture(body, name, most_pixels)
-    except BrokenImage as wrong:
-        raise BrokenImage(OBJECT.sub("", str(wrong))) from None
+        return open_image(body, name, most_pixels)
+    except BrokenImage as error:
+        raise BrokenImage(OBJECT.sub("", str(error))) from None

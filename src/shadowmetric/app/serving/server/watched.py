@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from shadowmetric.app.serving.galleries.elsewhere import open_with_pictures
+from shadowmetric.app.serving.galleries.elsewhere import open_with_images
 from shadowmetric.app.serving.galleries.gallery import Gallery
 from shadowmetric.app.serving.model import Model, model_of
 from shadowmetric.app.serving.server.searched import Searched
@@ -25,19 +25,17 @@ log = logging.getLogger("shadowmetric.serve")
 class IndexFile:
     """The file of an index, and what it looked like when it was opened last."""
 
-    def __init__(
-        self, path: Path, instead: Path | None = None, pictures: Path | None = None, threads: int | None = None
-    ):
-        self.path, self.instead, self.pictures, self.threads = path, instead, pictures, threads
+    def __init__(self, path: Path, instead: Path | None = None, images: Path | None = None, threads: int | None = None):
+        self.path, self.instead, self.images, self.threads = path, instead, images, threads
         self.seen = self.mark()
 
     def mark(self) -> tuple[int, ...] | None:
         """Return what changes when a file is replaced, or nothing while it is away."""
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except OSError:
             return None
-        return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+        return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
     def changed(self) -> bool:
         """Return whether there is another file than last time, once for each."""
@@ -49,7 +47,7 @@ class IndexFile:
 
     def open(self, model: Model) -> tuple[Gallery, Model]:
         """Return the gallery in the file, and its model."""
-        gallery = open_with_pictures(str(self.path), self.pictures, own=True)
+        gallery = open_with_images(str(self.path), self.images, own=True)
         if gallery.about.fingerprint != model.about.fingerprint:
             model = model_of(gallery.about, self.path, self.instead, self.threads)
         return gallery, model
@@ -75,12 +73,12 @@ class Watched:
             return
         try:
             gallery, model = self.file.open(self.now.model)
-        except Exception as wrong:  # whatever it is, the next file may be right
-            log.warning("the index file has changed and is refused; a copy of the one before is searched on: %s", wrong)
+        except Exception as error:  # whatever it is, the next file may be right
+            log.warning("the index file has changed and is refused; a copy of the one before is searched on: %s", error)
             return
         self.now = Searched(gallery, model)  # requests at work have the old one, which goes when they end
         self.warm()
-        log.warning("the index was replaced: %s pictures.", f"{len(gallery):,}")
+        log.warning("the index was replaced: %s images.", f"{len(gallery):,}")
 
     def warm(self) -> None:
         """Let the gallery and the model make what their first answers need."""
@@ -89,5 +87,5 @@ class Watched:
             self.now.gallery.entry(NO_KEY)
             shape = self.now.model.about.shape
             self.now.model.embed(np.zeros((1, shape.channels, shape.size, shape.size), np.uint8))
-        except Exception as wrong:
-            log.warning("the index or its model does not answer yet: %s", wrong)
+        except Exception as error:
+            log.warning("the index or its model does not answer yet: %s", error)

@@ -66,15 +66,15 @@ def qdrant_place(place: str) -> QdrantPlace:
     key, _, host = authority.rpartition("@")
     above, _, last = path.rpartition("/")
     local = authority in ("", ".", "..")
-    options = {name: decoded(place, value, QDRANT_EXAMPLE) for name, value in pairs(query)}
+    options = {name: decode_part(place, value, QDRANT_EXAMPLE) for name, value in pairs(query)}
     if not slash or not last or (not local and ("/" in path or "@" in path)) or set(options) - {"index"}:
         raise unreadable(place, QDRANT_EXAMPLE)
-    collection = decoded(place, last, QDRANT_EXAMPLE)
+    collection = decode_part(place, last, QDRANT_EXAMPLE)
     if NEVER_IN_COLLECTIONS.search(collection) or collection in (".", ".."):
         raise Mistake(f"{collection!r} cannot be the name of a collection; use letters, digits, - and _.")
-    index = checked_index(options.get("index"))
+    index = check_index_kind(options.get("index"))
     if local:
-        folder = Path(f"{authority}/{decoded(place, above, QDRANT_EXAMPLE)}")
+        folder = Path(f"{authority}/{decode_part(place, above, QDRANT_EXAMPLE)}")
         return QdrantPlace(collection, f"collection {collection!r} in {folder}", folder=folder, index=index)
     try:
         port = urlsplit(f"//{host}").port or 6333
@@ -84,12 +84,14 @@ def qdrant_place(place: str) -> QdrantPlace:
     if not name:
         raise unreadable(place, QDRANT_EXAMPLE)
     name = f"[{name}]" if ":" in name else name
-    shown = f"collection {collection!r} at {scheme}://{name}:{port}"
+    description = f"collection {collection!r} at {scheme}://{name}:{port}"
     url = f"{'https' if scheme == 'qdrants' else 'http'}://{name}:{port}"
-    key = decoded(place, key, QDRANT_EXAMPLE) or os.environ.get(KEY_VARIABLE, "").strip()
+    key = decode_part(place, key, QDRANT_EXAMPLE) or os.environ.get(KEY_VARIABLE, "").strip()
     if not SENDABLE.fullmatch(key):  # the client's refusal would show it
-        raise Mistake(f"the key for {shown} has letters that no key has; look at the address, and at {KEY_VARIABLE}.")
-    return QdrantPlace(collection, shown, url, key or None, None, index)
+        raise Mistake(
+            f"the key for {description} has letters that no key has; look at the address, and at {KEY_VARIABLE}."
+        )
+    return QdrantPlace(collection, description, url, key or None, None, index)
 
 
 def postgres_place(place: str) -> PostgresPlace:
@@ -103,16 +105,16 @@ def postgres_place(place: str) -> PostgresPlace:
         not colon or "@" in server or not all(map(HOST.fullmatch, hosts))
     ):  # a password would be taken for a host or a port
         raise unreadable(place, POSTGRES_EXAMPLE)
-    found = pairs(query)
-    ours = {n: decoded(place, value, POSTGRES_EXAMPLE) for n, value in found if n in ("table", "index")}
-    rest_of_query = "&".join(f"{name}={value}" for name, value in found if name not in ours)
+    parameters = pairs(query)
+    ours = {n: decode_part(place, value, POSTGRES_EXAMPLE) for n, value in parameters if n in ("table", "index")}
+    rest_of_query = "&".join(f"{name}={value}" for name, value in parameters if name not in ours)
     table = ours.get("table", TABLE)
     if not table or "\0" in table or len(os.fsencode(table)) > LONGEST_TABLE or UNSAFE.sub("", table) != table:
         raise Mistake(
             f"{table[:80]!r} cannot be the name of a table; give 1 to {LONGEST_TABLE} bytes without backslashes."
         )
     address = f"{scheme}://{rest[:start]}{server}{'?' if rest_of_query else ''}{rest_of_query}"
-    return PostgresPlace(table, f"table {table!r} at {scheme}://{server}", address, checked_index(ours.get("index")))
+    return PostgresPlace(table, f"table {table!r} at {scheme}://{server}", address, check_index_kind(ours.get("index")))
 
 
 def pairs(query: str) -> list[tuple[str, str]]:
@@ -121,14 +123,14 @@ def pairs(query: str) -> list[tuple[str, str]]:
     return [(name, value) for name, _, value in parts]
 
 
-def checked_index(index: str | None) -> str | None:
+def check_index_kind(index: str | None) -> str | None:
     """Return the kind of index, if it is one."""
     if index is not None and index not in INDEXES:
         raise Mistake(f"{index[:80]!r} is no kind of index; there is {', '.join(INDEXES)}, or leave it out.")
     return index
 
 
-def decoded(place: str, text: str, example: str) -> str:
+def decode_part(place: str, text: str, example: str) -> str:
     """Return a part of an address without percent signs."""
     try:
         return unquote(text, errors="strict")
@@ -139,9 +141,9 @@ def decoded(place: str, text: str, example: str) -> str:
 def unreadable(place: str, example: str) -> Mistake:
     """Return the refusal of an address, which may have a secret anywhere."""
     scheme = re.match(r"[a-z]{1,20}://", place)
-    shown = f"{scheme[0]}…" if scheme else beginning(place)
+    excerpt = f"{scheme[0]}…" if scheme else beginning(place)
     return Mistake(
-        f"{shown} is no address of a store; write {example}, with / @ ? # and % in names and passwords percent-encoded."
+        f"{excerpt} is no address of a store; write {example}, with / @ ? # and % in names and passwords percent-encoded."
     )
 
 

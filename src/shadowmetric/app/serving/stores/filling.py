@@ -1,14 +1,14 @@
-"""Pictures into a vector store that people already run: the same rows as an index file has.
+"""Images into a vector store that people already run: the same rows as an index file has.
 
-Every picture of a listing is looked up by the key of its path. One that the store has with the same SHA-256 is left
+Every image of a listing is looked up by the key of its path. One that the store has with the same SHA-256 is left
 alone, or gets its new class; one that the store has under another path gives its row to the new one; the rest is
-embedded. What is no longer listed, or cannot be read any more, is removed last; but nothing if no picture at all can be
+embedded. What is no longer listed, or cannot be read any more, is removed last; but nothing if no image at all can be
 read, for then it is the folder that is not there.
 
 Each batch is written for good before the next is made: a kill at any moment loses nothing that was written, and the
-same command goes on from there. A second call on the same pictures writes nothing.
+same command goes on from there. A second call on the same images writes nothing.
 
-Memory: a few batches, and 8 bytes a picture, whatever the number of pictures (their paths are the listing's); but
+Memory: a few batches, and 8 bytes an image, whatever the number of images (their paths are the listing's); but
 Qdrant's local mode keeps all of its rows in memory. Time: that of embedding what is new, and of reading every file once
 for its SHA-256.
 """
@@ -22,7 +22,7 @@ from typing import TypeVar
 import numpy as np
 
 from shadowmetric.app.serving.galleries.gallery import POSTGRES
-from shadowmetric.app.serving.indexing.embedding import BATCH, Embedded, digests_of, embed_pictures
+from shadowmetric.app.serving.indexing.embedding import BATCH, Embedded, digests_of, embed_images
 from shadowmetric.app.serving.indexing.listing import Listed, Listing
 from shadowmetric.app.serving.model import Model, same_rows
 from shadowmetric.app.serving.stores.store import Store
@@ -30,13 +30,13 @@ from shadowmetric.errors import Mistake
 from shadowmetric.progress import Report
 from shadowmetric.runtime.entries import key_of
 
-LOOKED_UP = 256  # pictures that a store is asked for at once
+LOOKED_UP = 256  # images that a store is asked for at once
 Item = TypeVar("Item")
 
 
 @dataclass
 class Filled:
-    """How many pictures were new, had another content or class, were removed, were there; sentences on broken ones.
+    """How many images were new, had another content or class, were removed, were there; sentences on broken ones.
 
     notes: sentences on what else is different from before.
     """
@@ -58,22 +58,22 @@ def fill_store(
     batch: int = BATCH,
     index: str | None = None,
 ) -> Filled:
-    """Make a store hold the pictures of a listing and no others; `index`, if given, goes before the address's."""
+    """Make a store hold the images of a listing and no others; `index`, if given, goes before the address's."""
     about = replace(model.about, root=str(listing.root.resolve()))
     store = open_store(place, index)
     try:
-        found = store.found()
-        if found is not None and not same_rows(found, about):
+        store_about = store.found()
+        if store_about is not None and not same_rows(store_about, about):
             named = "table by ?table=NAME" if place.startswith(POSTGRES) else "collection"
             raise Mistake(f"{store.shown} holds rows of another model; name another {named}, or remove it.")
-        if found is None:
+        if store_about is None:
             store.begin(about)
         filling = Filling(store, listing, tell)
         filling.write(model, batch)
-        if found is not None and found != about:  # not earlier: if nothing can be read, all stays as it was
+        if store_about is not None and store_about != about:  # not earlier: if nothing can be read, all stays as it was
             store.begin(about)
-        if found is not None and found.root != about.root:
-            filling.filled.notes.append(f"The store was of {found.root}; now it is of {about.root}.")
+        if store_about is not None and store_about.root != about.root:
+            filling.filled.notes.append(f"The store was of {store_about.root}; now it is of {about.root}.")
         filling.remove_others()
         filling.tell("finishing", 1.0)
         store.finish()
@@ -96,17 +96,17 @@ class Filling:
     def write(self, model: Model, batch: int) -> None:
         """Add and change; refuse a listing of which nothing can be read."""
         broken = self.filled.broken
-        for made in embed_pictures(model, self.listing.root, self.fresh(), batch=batch, broken=broken):
-            self.store.put(made)
-            for picture in made:
-                self.note(key_of(picture.listed.path))
+        for images in embed_images(model, self.listing.root, self.fresh(), batch=batch, broken=broken):
+            self.store.put(images)
+            for image in images:
+                self.note(key_of(image.listed.path))
         if not self.kept:
             first = f"; the first: {broken[0].rstrip('.')}" if broken else ""
-            count = len(self.listing.pictures)
-            raise Mistake(f"none of the {count:,} pictures can be read{first}; nothing was removed.")
+            count = len(self.listing.images)
+            raise Mistake(f"none of the {count:,} images can be read{first}; nothing was removed.")
 
     def note(self, key: str) -> None:
-        """Count a picture that was written."""
+        """Count an image that was written."""
         self.keep(key)
         if key in self.changing:
             self.changing.remove(key)
@@ -117,16 +117,16 @@ class Filling:
     def keep(self, key: str) -> None:
         """Remember a key that stays."""
         self.kept.append(int(key[:16], 16))
-        self.tell("embedding", len(self.kept) / len(self.listing.pictures))
+        self.tell("embedding", len(self.kept) / len(self.listing.images))
 
     def fresh(self) -> Iterator[Listed]:
-        """Yield the pictures that must be embedded; see to the others."""
-        files = digests_of(self.listing.root, self.listing.pictures, broken=self.filled.broken)
+        """Yield the images that must be embedded; see to the others."""
+        files = digests_of(self.listing.root, self.listing.images, broken=self.filled.broken)
         for some in parts(files, LOOKED_UP):
             yield from self.look_up({key_of(listed.path): (listed, digest) for listed, digest in some})
 
     def look_up(self, wanted: dict[str, tuple[Listed, bytes]]) -> list[Listed]:
-        """Return those pictures whose row the store has not."""
+        """Return those images whose row the store has not."""
         known = self.store.known(list(wanted)) if self.may_know else {}
         same = {key: known[key] for key in known if known[key].digest == wanted[key][1]}
         labels = {key: wanted[key][0].label for key in same if wanted[key][0].label != same[key].label}
@@ -168,14 +168,14 @@ def parts(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
 
 def open_store(place: str, index: str | None = None) -> Store:
     """Return the store at an address, whether it holds rows or not."""
-    from shadowmetric.app.serving.stores.address import checked_index, postgres_place, qdrant_place
+    from shadowmetric.app.serving.stores.address import check_index_kind, postgres_place, qdrant_place
 
     if place.startswith(POSTGRES):
         from shadowmetric.app.serving.stores.postgres import PostgresGallery
 
         table = postgres_place(place)
-        return PostgresGallery(replace(table, index=checked_index(index) or table.index))
+        return PostgresGallery(replace(table, index=check_index_kind(index) or table.index))
     from shadowmetric.app.serving.stores.qdrant import QdrantGallery
 
     collection = qdrant_place(place)
-    return QdrantGallery(replace(collection, index=checked_index(index) or collection.index), make=True)
+    return QdrantGallery(replace(collection, index=check_index_kind(index) or collection.index), make=True)

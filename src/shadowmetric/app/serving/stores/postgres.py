@@ -24,17 +24,17 @@ from shadowmetric.app.serving.galleries.file_gallery import check_rows
 from shadowmetric.app.serving.indexing.embedding import Embedded
 from shadowmetric.app.serving.stores.address import PostgresPlace, from_stored, postgres_place, to_stored
 from shadowmetric.app.serving.stores.postgres_connections import Connections
-from shadowmetric.app.serving.stores.proposed import Proposed, no_reach, searched
+from shadowmetric.app.serving.stores.proposed import Proposed, no_reach, search_store
 from shadowmetric.app.serving.stores.store import Known
 from shadowmetric.errors import Mistake, Stopped
 from shadowmetric.runtime.entries import About, Entry, Hit, about_from, key_of
 from shadowmetric.runtime.exact_cosines import SPARE, reach
-from shadowmetric.runtime.search import unknown_class
+from shadowmetric.runtime.search import unknown_class_error
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
-MOST_LOOKED_AT = 1000  # hnsw.ef_search goes no further; more neighbours are searched exactly
+MOST_LOOKED_AT = 1000  # hnsw.ef_search goes no further; more neighbors are searched exactly
 AT_ONCE = 1000  # keys
 OURS = "shadowmetric"
 KEY = re.compile(r"[0-9a-f]{32}")
@@ -75,7 +75,7 @@ def open_postgres(place: str) -> "PostgresGallery":
 
 
 class PostgresGallery:
-    """The pictures of a table."""
+    """The images of a table."""
 
     def __init__(self, place: PostgresPlace):
         self.place, self.shown = place, place.shown
@@ -117,8 +117,8 @@ class PostgresGallery:
         comment, kind = lines[0]
         try:
             about = about_from(json.loads(comment or "")[OURS], self.shown)
-        except (KeyError, TypeError, ValueError, RecursionError) as wrong:
-            if isinstance(wrong, Mistake):
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            if isinstance(error, Mistake):
                 raise
             raise Mistake(f"{self.shown} is there, but not by shadowmetric; name another by ?table=NAME.") from None
         self.known_about, self.kind = about, (kind or "").rpartition(".")[2]
@@ -131,7 +131,7 @@ class PostgresGallery:
         if self.ask("SELECT to_regtype('vector')") == [(None,)]:
             self.make_extension()
         halves = self.ask("SELECT to_regtype('halfvec')") != [(None,)]
-        told = sql.Literal(json.dumps({OURS: about.plain()}))
+        comment = sql.Literal(json.dumps({OURS: about.plain()}))
         kind = sql.SQL("halfvec" if halves else "vector")
 
         def make(connection: "Connection") -> None:
@@ -143,7 +143,7 @@ class PostgresGallery:
                     self.answer(connection, making, (), {"kind": kind, "size": size})
                     self.answer(connection, "CREATE INDEX ON {table} (label)", (), {})
                     self.answer(connection, "CREATE INDEX ON {table} (digest)", (), {})
-                self.answer(connection, "COMMENT ON TABLE {table} IS {told}", (), {"told": told})
+                self.answer(connection, "COMMENT ON TABLE {table} IS {told}", (), {"told": comment})
 
         self.connections.run(make)
         self.found()
@@ -152,9 +152,9 @@ class PostgresGallery:
         """Add pgvector to the database."""
         try:
             self.ask("CREATE EXTENSION IF NOT EXISTS vector")
-        except Stopped as wrong:
+        except Stopped as error:
             raise Mistake(
-                f"the database has no extension vector, and it cannot be added: {str(wrong).rstrip('.')}; install "
+                f"the database has no extension vector, and it cannot be added: {str(error).rstrip('.')}; install "
                 "pgvector on the server and let its administrator run `CREATE EXTENSION vector`."
             ) from None
 
@@ -162,15 +162,15 @@ class PostgresGallery:
         return self.ask("SELECT count(*) FROM {table}")[0][0]
 
     def classes(self) -> dict[str, int]:
-        """Return how many pictures each class has."""
+        """Return how many images each class has."""
         lines = self.ask("SELECT label, count(*) FROM {table} WHERE label IS NOT NULL GROUP BY label")
         return dict(sorted((from_stored(label), count) for label, count in lines))
 
     def nearest(self, rows: np.ndarray, k: int, label: str | None = None) -> list[list[Hit]]:
-        """Return the k most similar pictures of each row, best first."""
+        """Return the k most similar images of each row, best first."""
         check_rows(rows, self.about.dim, k)
         if label is not None and not self.ask("SELECT 1 FROM {table} WHERE label = %s LIMIT 1", to_stored(label)):
-            raise unknown_class(label, list(self.classes()))
+            raise unknown_class_error(label, list(self.classes()))
         exact = self.place.index is None or label is not None or k + SPARE > MOST_LOOKED_AT
         search = self.exact if exact else self.approximate
 
@@ -178,7 +178,7 @@ class PostgresGallery:
             values = [{"query": text_of(query), "limit": limit} for query in queries]
             return self.connections.run(lambda connection: [search(connection, one, label) for one in values])
 
-        return searched(rows, k, reach if exact else no_reach, ask)
+        return search_store(rows, k, reach if exact else no_reach, ask)
 
     def exact(self, connection: "Connection", values: dict[str, Any], label: str | None) -> list[Proposed]:
         """Search with one query among all rows, or those of a class."""
@@ -186,7 +186,7 @@ class PostgresGallery:
 
         some = sql.SQL("true" if label is None else "label = %(label)s")
         named = {} if label is None else {"label": to_stored(label)}
-        return [proposed(*line) for line in self.answer(connection, EXACT, values | named, {"some": some})]
+        return [to_candidate(*line) for line in self.answer(connection, EXACT, values | named, {"some": some})]
 
     def approximate(self, connection: "Connection", values: dict[str, Any], _: str | None) -> list[Proposed]:
         """Search with one query in pgvector's index."""
@@ -196,10 +196,10 @@ class PostgresGallery:
         with connection.transaction():
             connection.execute("SELECT set_config('hnsw.ef_search', %s, true)", (looked_at,))
             lines = self.answer(connection, APPROXIMATE, values, {"kind": sql.Identifier(self.kind)})
-        return [proposed(*line) for line in lines]
+        return [to_candidate(*line) for line in lines]
 
     def entry(self, key: str) -> Entry | None:
-        """Return the picture with this key, if there is one."""
+        """Return the image with this key, if there is one."""
         lines = self.ask("SELECT path, label FROM {table} WHERE key = %s::uuid", key) if KEY.fullmatch(key) else []
         return entry_of(*lines[0]) if lines else None
 
@@ -218,18 +218,18 @@ class PostgresGallery:
         question = 'SELECT DISTINCT ON (digest) digest, "row"::text FROM {table} WHERE digest = ANY(%s::bytea[])'
         return {digest: row_of(text) for digest, text in self.ask(question, digests)}
 
-    def put(self, pictures: list[Embedded]) -> None:
+    def put(self, images: list[Embedded]) -> None:
         """Write rows, over older ones of the same keys, in one transaction."""
-        by_key = {key_of(picture.listed.path): picture for picture in pictures}
-        paths = [to_stored(picture.listed.path) for picture in by_key.values()]
-        labels = [stored_label(picture.listed.label) for picture in by_key.values()]
-        digests = [picture.digest for picture in by_key.values()]
-        rows = [text_of(picture.row.astype(np.float16)) for picture in by_key.values()]
+        by_key = {key_of(image.listed.path): image for image in images}
+        paths = [to_stored(image.listed.path) for image in by_key.values()]
+        labels = [encode_label(image.listed.label) for image in by_key.values()]
+        digests = [image.digest for image in by_key.values()]
+        rows = [text_of(image.row.astype(np.float16)) for image in by_key.values()]
         self.ask(PUT, list(by_key), paths, labels, digests, rows)
 
     def relabel(self, labels: dict[str, str | None]) -> None:
-        """Give pictures that are there other classes."""
-        self.ask(RELABEL, list(labels), [stored_label(label) for label in labels.values()])
+        """Give images that are there other classes."""
+        self.ask(RELABEL, list(labels), [encode_label(label) for label in labels.values()])
 
     def keys(self) -> Iterator[str]:
         """Yield all keys, in order."""
@@ -254,18 +254,18 @@ class PostgresGallery:
         self.connections.close()
 
 
-def proposed(path: str, label: str | None, row: str, product: float) -> Proposed:
+def to_candidate(path: str, label: str | None, row: str, product: float) -> Proposed:
     """Return a line that was found."""
     return Proposed(entry_of(path, label), row_of(row), float(product))
 
 
 def entry_of(path: str, label: str | None) -> Entry:
-    """Return what a line of the table says of a picture."""
+    """Return what a line of the table says of an image."""
     path = from_stored(path)
     return Entry(key_of(path), path, None if label is None else from_stored(label))
 
 
-def stored_label(label: str | None) -> str | None:
+def encode_label(label: str | None) -> str | None:
     """Return a class as it is stored."""
     return None if label is None else to_stored(label)
 

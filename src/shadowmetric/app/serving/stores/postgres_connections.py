@@ -39,9 +39,9 @@ class Connections:
 
         try:
             return psycopg.connect(**self.settings, autocommit=True, prepare_threshold=None)  # for poolers' sake
-        except psycopg.Error as wrong:
+        except psycopg.Error as error:
             remedy = "look at the address, the user and the password, and whether the server runs"
-            raise refusal(f"{self.place.shown} cannot be reached ({one_line(wrong)}); {remedy}.") from None
+            raise refusal(f"{self.place.shown} cannot be reached ({one_line(error)}); {remedy}.") from None
 
     def run(self, work: Callable[["Connection"], Answer]) -> Answer:
         """Return what `work` makes of a connection; it must do no harm twice."""
@@ -55,10 +55,10 @@ class Connections:
                     connection, waited = self.connect(Stopped), False
                 try:
                     answer = work(connection)
-                except psycopg.Error as wrong:
+                except psycopg.Error as error:
                     if connection.closed and waited:  # the server went away while nobody asked
                         continue
-                    raise Stopped(f"{self.place.shown} refused: {one_line(wrong)}.") from None
+                    raise Stopped(f"{self.place.shown} refused: {one_line(error)}.") from None
                 except BaseException:
                     connection.close()  # whatever it was doing
                     raise

@@ -47,8 +47,8 @@ def no_reach(queries: np.ndarray) -> np.ndarray:
     return np.full(len(queries), -np.inf)
 
 
-def searched(rows: np.ndarray, k: int, reach_of: Callable[[np.ndarray], np.ndarray], ask: Ask) -> list[list[Hit]]:
-    """Return the k most similar pictures of each row, best first, equally similar ones by path."""
+def search_store(rows: np.ndarray, k: int, reach_of: Callable[[np.ndarray], np.ndarray], ask: Ask) -> list[list[Hit]]:
+    """Return the k most similar images of each row, best first, equally similar ones by path."""
     queries, k = on_grid(rows), min(k, MOST_ASKED)
     near, hits = reach_of(queries).tolist(), [[] for _ in queries]
     waiting, limit = list(range(len(queries))), k + SPARE
@@ -70,11 +70,11 @@ def enough(answer: list[Proposed], limit: int, k: int, near: float) -> bool:
 
 
 def best_hits(query: np.ndarray, answer: list[Proposed], k: int) -> list[Hit]:
-    """Return the k best of the proposed pictures for a query on the grid, best first, equally similar ones by path."""
+    """Return the k best of the proposed images for a query on the grid, best first, equally similar ones by path."""
     ours = [(one.entry, one.row) for one in answer if one.entry]
     if not ours:
         return []
     cosines = exact_cosines(np.array([row for _, row in ours], np.float16), query).tolist()
-    found = [Hit(entry, cosine) for (entry, _), cosine in zip(ours, cosines, strict=True)]
-    best = sorted(found, key=lambda hit: (-hit.similarity, hit.entry.path))[:k]
+    hits = [Hit(entry, cosine) for (entry, _), cosine in zip(ours, cosines, strict=True)]
+    best = sorted(hits, key=lambda hit: (-hit.similarity, hit.entry.path))[:k]
     return [Hit(hit.entry, min(hit.similarity, 1.0)) for hit in best]  # rounding makes rows longer than 1

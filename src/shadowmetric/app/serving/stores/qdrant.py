@@ -1,6 +1,6 @@
 """A gallery in a collection of Qdrant: a server's, or a folder's in the client's local mode.
 
-A point's id is the picture's key as a UUID, its vector the row as float16 has it, compared by dot product (rows have
+A point's id is the image's key as a UUID, its vector the row as float16 has it, compared by dot product (rows have
 length 1), its payload {path, label, digest}. Which model made the rows stands as JSON in the collection's metadata; in
 the one point of a second collection, NAME--about, where the server is too old for metadata (before 1.16). Paths and
 classes are kept as `store_address.to_stored` has them. Points that others put beside ours are counted, but never found,
@@ -29,23 +29,23 @@ import numpy as np
 from shadowmetric.app.serving.galleries.file_gallery import check_rows
 from shadowmetric.app.serving.indexing.embedding import Embedded
 from shadowmetric.app.serving.stores.address import QdrantPlace, from_stored, one_line, qdrant_place, to_stored
-from shadowmetric.app.serving.stores.proposed import Proposed, no_reach, reach_of_halves, searched
-from shadowmetric.app.serving.stores.qdrant_opening import missing, opened
+from shadowmetric.app.serving.stores.proposed import Proposed, no_reach, reach_of_halves, search_store
+from shadowmetric.app.serving.stores.qdrant_opening import connect_qdrant, missing
 from shadowmetric.app.serving.stores.qdrant_points import (
-    chosen,
     digest_of,
     entry_of,
     id_of,
     matching,
     payload_of,
-    proposed,
-    rounded,
+    round_to_half,
+    select_points,
+    to_candidate,
 )
 from shadowmetric.app.serving.stores.store import Known
 from shadowmetric.errors import Mistake, Stopped
 from shadowmetric.runtime.entries import About, Entry, Hit, about_from
 from shadowmetric.runtime.exact_cosines import reach
-from shadowmetric.runtime.search import unknown_class
+from shadowmetric.runtime.search import unknown_class_error
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
@@ -71,7 +71,7 @@ def open_qdrant(place: str) -> "QdrantGallery":
 
 
 class QdrantGallery:
-    """The pictures of a collection. `make`: a folder that is not there is made."""
+    """The images of a collection. `make`: a folder that is not there is made."""
 
     def __init__(self, place: QdrantPlace, make: bool = False):
         if importlib.util.find_spec("qdrant_client") is None:
@@ -79,7 +79,7 @@ class QdrantGallery:
         self.place, self.shown, self.name = place, place.shown, place.collection
         self.known_about: About | None = None
         self.lock = contextlib.nullcontext() if place.folder is None else threading.RLock()
-        self.client = opened(place, make)
+        self.client = connect_qdrant(place, make)
 
     @property
     def about(self) -> About:
@@ -98,16 +98,16 @@ class QdrantGallery:
                     return question(self.client)
                 except ResponseHandlingException:
                     return question(self.client)
-            except UnexpectedResponse as wrong:
-                if wrong.status_code in (401, 403):
+            except UnexpectedResponse as error:
+                if error.status_code in (401, 403):
                     raise Mistake(
                         f"{self.shown} is not for this key; write qdrant://KEY@HOST/…, or set QDRANT_API_KEY."
                     ) from None
-                reason = f"{wrong.status_code} {wrong.content[:200].decode(errors='replace')}"
+                reason = f"{error.status_code} {error.content[:200].decode(errors='replace')}"
                 raise Stopped(f"{self.shown} cannot be used: the server answered {one_line(reason)}.") from None
-            except ResponseHandlingException as wrong:
+            except ResponseHandlingException as error:
                 raise Stopped(
-                    f"{self.shown} cannot be reached ({one_line(wrong.source)}); look whether the server runs."
+                    f"{self.shown} cannot be reached ({one_line(error.source)}); look whether the server runs."
                 ) from None
             except (
                 ApiException,
@@ -116,28 +116,28 @@ class QdrantGallery:
                 ValueError,
                 RecursionError,
                 pickle.UnpicklingError,
-            ) as wrong:
-                raise Stopped(f"{self.shown} cannot be used ({one_line(wrong)}); try again later.") from None
+            ) as error:
+                raise Stopped(f"{self.shown} cannot be used ({one_line(error)}); try again later.") from None
 
     def found(self) -> About | None:
         """Return which model made the points that are there; None if there are none; refuse what others wrote."""
         if not self.ask(lambda client: client.collection_exists(self.name)):
             return None
-        told = self.told()
-        if told is None:
+        metadata = self.told()
+        if metadata is None:
             if len(self):
                 raise nobody(self.shown)
             return None
         try:
-            self.known_about = about_from(told, self.shown)
+            self.known_about = about_from(metadata, self.shown)
         except RecursionError:
             raise nobody(self.shown) from None
         return self.known_about
 
     def told(self) -> Any:
         """Return what the collection, or the one beside it, says of itself."""
-        found = self.ask(lambda client: client.get_collection(self.name)).config.metadata or {}
-        text, beside = found.get(OURS), self.name + BESIDE
+        metadata = self.ask(lambda client: client.get_collection(self.name)).config.metadata or {}
+        text, beside = metadata.get(OURS), self.name + BESIDE
         if text is None and self.ask(lambda client: client.collection_exists(beside)):
             points = self.ask(lambda client: client.retrieve(beside, [0]))
             text = (points[0].payload or {}).get(OURS) if points else None
@@ -183,18 +183,18 @@ class QdrantGallery:
         return self.ask(lambda client: client.count(self.name, exact=True)).count
 
     def classes(self) -> dict[str, int]:
-        """Return how many pictures each class has."""
-        found = self.ask(lambda client: client.facet(self.name, "label", limit=MOST_CLASSES, exact=True))
-        return dict(sorted((from_stored(str(hit.value)), hit.count) for hit in found.hits))
+        """Return how many images each class has."""
+        facets = self.ask(lambda client: client.facet(self.name, "label", limit=MOST_CLASSES, exact=True))
+        return dict(sorted((from_stored(str(hit.value)), hit.count) for hit in facets.hits))
 
     def nearest(self, rows: np.ndarray, k: int, label: str | None = None) -> list[list[Hit]]:
-        """Return the k most similar pictures of each row, best first."""
+        """Return the k most similar images of each row, best first."""
         from qdrant_client import models
 
         check_rows(rows, self.about.dim, k)
         some = None if label is None else matching("label", [to_stored(label)])
         if some is not None and not self.ask(lambda client: client.count(self.name, some, exact=True)).count:
-            raise unknown_class(str(label), list(self.classes()))
+            raise unknown_class_error(str(label), list(self.classes()))
         exact = self.place.index is None and self.place.folder is None  # local mode always is
         params = models.SearchParams(exact=True) if exact else None
         what = {"filter": some, "params": params, "with_payload": ["path", "label"], "with_vector": True}
@@ -202,10 +202,10 @@ class QdrantGallery:
         def ask(queries: np.ndarray, limit: int) -> list[list[Proposed]]:
             requests = [models.QueryRequest(query=row, limit=limit, **what) for row in queries.tolist()]
             answers = self.ask(lambda client: client.query_batch_points(self.name, requests))
-            return [[proposed(point) for point in answer.points] for answer in answers]
+            return [[to_candidate(point) for point in answer.points] for answer in answers]
 
         reach_of = reach if self.place.folder is not None else reach_of_halves
-        return searched(rows, k, reach_of if self.place.index is None else no_reach, ask)
+        return search_store(rows, k, reach_of if self.place.index is None else no_reach, ask)
 
     def points(self, keys: list[str], **what: bool) -> "list[models.Record]":
         """Return the points of keys that are there."""
@@ -213,41 +213,41 @@ class QdrantGallery:
         return self.ask(lambda client: client.retrieve(self.name, ids, **what)) if ids else []
 
     def entry(self, key: str) -> Entry | None:
-        """Return the picture with this key, if there is one."""
-        found = self.points([key])
-        return entry_of(found[0]) if found else None
+        """Return the image with this key, if there is one."""
+        points = self.points([key])
+        return entry_of(points[0]) if points else None
 
     def row(self, key: str) -> np.ndarray | None:
         """Return its embedding."""
-        found = self.points([key], with_vectors=True)
-        return np.array(found[0].vector, np.float32) if found and entry_of(found[0]) else None
+        points = self.points([key], with_vectors=True)
+        return np.array(points[0].vector, np.float32) if points and entry_of(points[0]) else None
 
     def known(self, keys: list[str]) -> dict[str, Known]:
         """Return what is there of these keys."""
-        found = [(entry_of(point), digest_of(point)) for point in self.points(keys)]
-        return {entry.key: Known(digest, entry.label) for entry, digest in found if entry and digest}
+        pairs = [(entry_of(point), digest_of(point)) for point in self.points(keys)]
+        return {entry.key: Known(digest, entry.label) for entry, digest in pairs if entry and digest}
 
     def rows_of(self, digests: list[bytes]) -> dict[bytes, np.ndarray]:
         """Return rows of files with these contents, of all but those that others crowd out of one answer."""
         some, most = matching("digest", [digest.hex() for digest in digests]), 2 * len(digests)
         points, _ = self.ask(lambda client: client.scroll(self.name, some, limit=most, with_vectors=True))
-        found = [(digest_of(point), point.vector) for point in points if entry_of(point)]
-        return {digest: np.array(row, np.float32) for digest, row in found if digest}
+        pairs = [(digest_of(point), point.vector) for point in points if entry_of(point)]
+        return {digest: np.array(row, np.float32) for digest, row in pairs if digest}
 
-    def put(self, pictures: list[Embedded]) -> None:
+    def put(self, images: list[Embedded]) -> None:
         """Write points, over older ones of the same keys."""
         from qdrant_client import models
 
         points = [
-            models.PointStruct(id=id_of(listed.path), vector=rounded(row), payload=payload_of(*listed, digest))
-            for listed, digest, row in pictures
+            models.PointStruct(id=id_of(listed.path), vector=round_to_half(row), payload=payload_of(*listed, digest))
+            for listed, digest, row in images
         ]
         self.ask(lambda client: client.upsert(self.name, points, wait=True))
 
     def relabel(self, labels: dict[str, str | None]) -> None:
-        """Give pictures that are there other classes."""
+        """Give images that are there other classes."""
         for label in set(labels.values()):
-            ids = chosen([key for key in labels if labels[key] == label])
+            ids = select_points([key for key in labels if labels[key] == label])
             payload = {"label": None if label is None else to_stored(label)}
             self.ask(lambda client, payload=payload, ids=ids: client.set_payload(self.name, payload, ids, wait=True))
 
@@ -263,7 +263,7 @@ class QdrantGallery:
 
     def remove(self, keys: list[str]) -> None:
         """Remove points."""
-        self.ask(lambda client: client.delete(self.name, chosen(keys), wait=True))
+        self.ask(lambda client: client.delete(self.name, select_points(keys), wait=True))
 
     def finish(self) -> None:
         """A server makes its index of itself."""
@@ -274,6 +274,6 @@ class QdrantGallery:
             self.client.close()
 
 
-def nobody(shown: str) -> Mistake:
+def nobody(place: str) -> Mistake:
     """Return the refusal of a collection that others made."""
-    return Mistake(f"{shown} is there, but not by shadowmetric; name another collection.")
+    return Mistake(f"{place} is there, but not by shadowmetric; name another collection.")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PATIENCE = 60  # seconds until a server must have answered
 
 
-def opened(place: QdrantPlace, make: bool) -> "QdrantClient":
+def connect_qdrant(place: QdrantPlace, make: bool) -> "QdrantClient":
     """Return a client of a server or of a folder."""
     from qdrant_client import QdrantClient
 
@@ -37,10 +37,10 @@ def opened(place: QdrantPlace, make: bool) -> "QdrantClient":
     guard(place.shown)
     try:
         return QdrantClient(path=str(place.folder), force_disable_check_same_thread=True)
-    except pickle.UnpicklingError as wrong:
-        raise Mistake(f"{place.folder} holds what is no point ({one_line(wrong)}); do not use this folder.") from None
-    except Exception as wrong:  # whatever the client does with damaged or hostile files
-        raise Mistake(f"{place.shown} cannot be opened ({one_line(wrong)}); name another folder.") from None
+    except pickle.UnpicklingError as error:
+        raise Mistake(f"{place.folder} holds what is no point ({one_line(error)}); do not use this folder.") from None
+    except Exception as error:  # whatever the client does with damaged or hostile files
+        raise Mistake(f"{place.shown} cannot be opened ({one_line(error)}); name another folder.") from None
 
 
 class Points(pickle.Unpickler):
@@ -57,11 +57,11 @@ def point_of(stored: bytes) -> Any:
     """Return a point that local mode stored; refuse everything else."""
     try:
         return Points(BytesIO(stored)).load()
-    except Exception as wrong:  # whatever damaged or hostile bytes do
-        raise pickle.UnpicklingError(one_line(wrong)) from None
+    except Exception as error:  # whatever damaged or hostile bytes do
+        raise pickle.UnpicklingError(one_line(error)) from None
 
 
-def guard(shown: str) -> None:
+def guard(place: str) -> None:
     """Let the client read points by `point_of` from now on; refuse a client where that is not possible.
 
     A look at the files beforehand would not do: the client finds them by names in meta.json, a/b too, and SQLite may
@@ -73,11 +73,11 @@ def guard(shown: str) -> None:
         _ = persistence.pickle
     except (ImportError, AttributeError):
         raise Mistake(
-            f"{shown} cannot be opened safely by this version of qdrant-client; install version 1.20, or use a server."
+            f"{place} cannot be opened safely by this version of qdrant-client; install version 1.20, or use a server."
         ) from None
     vars(persistence)["pickle"] = types.SimpleNamespace(dumps=pickle.dumps, loads=point_of)
 
 
-def missing(shown: str) -> Mistake:
+def missing(place: str) -> Mistake:
     """Return the refusal of a collection that is not there."""
-    return Mistake(f"{shown} is not there; fill it by `shadowmetric index RUN FOLDER --to …`.")
+    return Mistake(f"{place} is not there; fill it by `shadowmetric index RUN FOLDER --to …`.")

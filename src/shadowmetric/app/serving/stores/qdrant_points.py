@@ -1,4 +1,4 @@
-"""A picture as a point of Qdrant, and back: its id, its payload, and what a point that others wrote may not claim.
+"""An image as a point of Qdrant, and back: its id, its payload, and what a point that others wrote may not claim.
 
 Qdrant's client is imported where its types are made, since it is an extra.
 """
@@ -26,20 +26,20 @@ def matching(field: str, values: list[str]) -> "models.Filter":
     return models.Filter(must=[models.FieldCondition(key=field, match=models.MatchAny(any=values))])
 
 
-def chosen(keys: list[str]) -> "models.PointIdsList":
+def select_points(keys: list[str]) -> "models.PointIdsList":
     """Return the points of these keys, as writing wants them."""
     from qdrant_client import models
 
     return models.PointIdsList(points=[str(uuid.UUID(key)) for key in keys])
 
 
-def proposed(point: "models.ScoredPoint") -> Proposed:
+def to_candidate(point: "models.ScoredPoint") -> Proposed:
     """Return a point that was found."""
     return Proposed(entry_of(point), point.vector, float(point.score))  # pyright: ignore[reportArgumentType]
 
 
 def entry_of(point: "models.Record | models.ScoredPoint") -> Entry | None:
-    """Return what a point says of a picture; None if it is not ours."""
+    """Return what a point says of an image; None if it is not ours."""
     payload = point.payload or {}
     path, label = payload.get("path"), payload.get("label")
     if not isinstance(path, str) or not isinstance(label, str | None):
@@ -59,15 +59,15 @@ def digest_of(point: "models.Record") -> bytes | None:
 
 
 def payload_of(path: str, label: str | None, digest: bytes) -> dict[str, str | None]:
-    """Return what a point says of a picture."""
+    """Return what a point says of an image."""
     return {"path": to_stored(path), "label": None if label is None else to_stored(label), "digest": digest.hex()}
 
 
 def id_of(path: str) -> str:
-    """Return the id of a picture's point."""
+    """Return the id of an image's point."""
     return str(uuid.UUID(key_of(path)))
 
 
-def rounded(row: np.ndarray) -> list[float]:
+def round_to_half(row: np.ndarray) -> list[float]:
     """Return a row as float16 has it."""
     return row.astype(np.float16).tolist()

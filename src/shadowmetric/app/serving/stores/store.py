@@ -10,7 +10,7 @@ from shadowmetric.runtime.entries import About
 
 
 class Known(NamedTuple):
-    """What a store has of a picture, besides its row."""
+    """What a store has of an image, besides its row."""
 
     digest: bytes
     label: str | None
@@ -43,12 +43,12 @@ class Store(Protocol):
         """Return rows of files with these contents, where the store finds them quickly."""
         ...
 
-    def put(self, pictures: list[Embedded]) -> None:
+    def put(self, images: list[Embedded]) -> None:
         """Write rows, over older ones of the same keys, for good when this returns."""
         ...
 
     def relabel(self, labels: dict[str, str | None]) -> None:
-        """Give pictures that are there other classes."""
+        """Give images that are there other classes."""
         ...
 
     def keys(self) -> Iterator[str]:

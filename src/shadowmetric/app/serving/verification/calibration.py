@@ -47,18 +47,18 @@ def calibrate(
     if file.exists():
         try:
             kept = calibration_from(json.loads(file.read_text(encoding="utf-8")), str(file))
-        except (OSError, RecursionError, ValueError) as wrong:
-            raise wrong if isinstance(wrong, Mistake) else Mistake(f"{file} cannot be read ({wrong}).") from None
+        except (OSError, RecursionError, ValueError) as error:
+            raise error if isinstance(error, Mistake) else Mistake(f"{file} cannot be read ({error}).") from None
         if kept.fingerprint == model.about.fingerprint:
             return kept
-    found = measure(run, model, data_root, tell)
+    calibration = measure(run, model, data_root, tell)
     if not model.about.fingerprint.count("-"):  # that of the run itself
         try:
-            write_json(file, found.plain())
-        except OSError as wrong:  # a folder that may be read only
+            write_json(file, calibration.plain())
+        except OSError as error:  # a folder that may be read only
             if notes is not None:
-                notes.append(f"{file} cannot be written ({wrong.strerror}), so the next call measures again.")
-    return found
+                notes.append(f"{file} cannot be written ({error.strerror}), so the next call measures again.")
+    return calibration
 
 
 def measure(run: Run, model: Model, data_root: Path | None = None, tell: Report | None = None) -> Calibration:
@@ -77,14 +77,14 @@ def measure(run: Run, model: Model, data_root: Path | None = None, tell: Report 
             f"{run.folder}: the {len(labels)} test images of {dataset.name} have no pairs of one class, or none of "
             "two; a threshold needs both."
         )
-    pictures = f"{len(labels):,} test images of {len(np.unique(labels)):,} classes of {portable_name(dataset.name)}"
-    return table_of(genuine, impostor, model.about.fingerprint, pictures)
+    images = f"{len(labels):,} test images of {len(np.unique(labels)):,} classes of {portable_name(dataset.name)}"
+    return table_of(genuine, impostor, model.about.fingerprint, images)
 
 
-def table_of(genuine: Tensor, impostor: Tensor, fingerprint: str, pictures: str) -> Calibration:
+def table_of(genuine: Tensor, impostor: Tensor, fingerprint: str, images: str) -> Calibration:
     """Return the table of two histograms."""
     same, other = (counts.flip(0).cumsum(0).flip(0).numpy() for counts in (genuine, impostor))  # at or above each bin
-    knots = chosen_bins(same, other)
+    knots = choose_bins(same, other)
     same, other = (np.append(counts, 0) for counts in (same, other))  # above 1 nothing is accepted
     accepted = same[knots] / same[0]
     false = other[knots] / other[0]
@@ -92,7 +92,7 @@ def table_of(genuine: Tensor, impostor: Tensor, fingerprint: str, pictures: str)
     rising = rising_share(alike, apart, 1 / min(same[0], other[0]))
     return Calibration(
         fingerprint,
-        pictures,
+        images,
         int(same[0]),
         int(other[0]),
         tuple(round(lower_edge(int(knot)), 7) for knot in knots),
@@ -113,7 +113,7 @@ def rising_share(alike: np.ndarray, apart: np.ndarray, doubt: float) -> np.ndarr
     def doubted(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return (first.cumsum() + doubt) / (first.cumsum() + second.cumsum() + 2 * doubt)
 
-    weights = np.maximum(alike + apart, 1e-12)  # a stretch without pairs follows its neighbours
+    weights = np.maximum(alike + apart, 1e-12)  # a stretch without pairs follows its neighbors
     share = np.where(alike + apart > 0, alike / weights, 0.5)
     most = np.maximum.accumulate(doubted(alike[::-1], apart[::-1])[::-1])
     least = np.minimum.accumulate(doubted(alike, apart)[::-1])[::-1]
@@ -123,7 +123,7 @@ def rising_share(alike: np.ndarray, apart: np.ndarray, doubt: float) -> np.ndarr
 def rising(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the values that never fall and are nearest to these, by weighted squares.
 
-    Neighbours that fall are pooled to their weighted mean until nothing does (pool adjacent violators).
+    Neighbors that fall are pooled to their weighted mean until nothing does (pool adjacent violators).
     """
     means, masses, lengths = [], [], []
     for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
@@ -137,7 +137,7 @@ def rising(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return np.repeat(means, lengths)
 
 
-def chosen_bins(same: np.ndarray, other: np.ndarray) -> np.ndarray:
+def choose_bins(same: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Return the bins of the table: rates of false accepts in equal ratios, of true ones in equal steps, ends."""
     rates = np.geomspace(1 / other[0], 1, KNOTS)
     shares = np.linspace(0, 1, KNOTS // 2)

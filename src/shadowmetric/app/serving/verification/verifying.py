@@ -1,4 +1,4 @@
-"""Do two pictures show the same?"""
+"""Do two images show the same?"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 from shadowmetric.app.serving.model import Model
 from shadowmetric.errors import Mistake
 from shadowmetric.runtime.exact_cosines import cosine
-from shadowmetric.runtime.pictures import open_picture
+from shadowmetric.runtime.images import open_image
 from shadowmetric.runtime.threshold import Calibration, Decision
 
 
@@ -20,9 +20,9 @@ class Verified(Decision):
 
 
 def cosine_of(model: Model, first: Path, second: Path) -> float:
-    """Return the cosine of the embeddings of two pictures."""
+    """Return the cosine of the embeddings of two images."""
     shape = model.about.shape
-    rows = model.embed(np.stack([shape.square(open_picture(path), str(path)) for path in (first, second)]))
+    rows = model.embed(np.stack([shape.square(open_image(path), str(path)) for path in (first, second)]))
     return cosine(rows[0], rows[1])
 
 

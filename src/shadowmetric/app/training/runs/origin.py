@@ -38,7 +38,7 @@ def commit() -> str:
     """
     here = Path(__file__).parent
     try:
-        _, found, changed = (
+        _, head, changed = (
             subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True, check=True, timeout=10)
             for words in (
                 ["ls-files", "--error-unmatch", "--", Path(__file__).name],
@@ -48,7 +48,7 @@ def commit() -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return found.stdout.strip()[:DIGITS] + ("+" if changed.stdout.strip() else "")
+    return head.stdout.strip()[:DIGITS] + ("+" if changed.stdout.strip() else "")
 
 
 def cpu_name() -> str:

@@ -1,7 +1,7 @@
 """How to train, if nobody says otherwise.
 
 paper        the published protocol: Adam at 1e-4 with weight decay 1e-4 and cosine annealing, batches of 32 with 5
-             images per class, Inception with batch normalisation (googlenet) pretrained on ImageNet. It speaks of data
+             images per class, Inception with batch normalization (googlenet) pretrained on ImageNet. It speaks of data
              augmentations and names none: ours is none. It names 30 epochs for medical sets and 100 for CIFAR, none
              for the others: ours is 30. Every loss mines at 0.2 in squared distance on unit rows, whatever it compares.
 default      chosen by measurement (LOG.md has the sweep's tables), apart for weights from scratch and for

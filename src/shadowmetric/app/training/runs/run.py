@@ -87,7 +87,7 @@ class Run:
 
     def resume_command(self) -> str:
         """Return what goes on with this run."""
-        return f"shadowmetric train --resume {quoted(self.folder)}"
+        return f"shadowmetric train --resume {shell_quote(self.folder)}"
 
     def write(self, file: Path, fill: Callable[[Path], object]) -> None:
         """Let `fill` write a file of the run, whose digest is recorded; refuse to do so in a folder that is gone."""
@@ -139,8 +139,8 @@ class Run:
         """Write the settings into a new folder."""
         self.check_free()
         self.make_folder()
-        again = quoted(Path(f"{self.folder}-again"))
-        command = f"shadowmetric train --config {quoted(self.settings_file)} --out {again}\n"
+        again = shell_quote(Path(f"{self.folder}-again"))
+        command = f"shadowmetric train --config {shell_quote(self.settings_file)} --out {again}\n"
         self.write(self.replay_file, lambda place: place.write_bytes(os.fsencode(command)))
         self.write_text(self.settings_file, yaml.safe_dump(as_plain(settings), sort_keys=False, allow_unicode=True))
 
@@ -154,7 +154,7 @@ class Run:
     def settings(self) -> TrainSettings:
         """Return what decides the run."""
         try:
-            found = parse_yaml(self.read(self.settings_file))
+            document = parse_yaml(self.read(self.settings_file))
         except FileNotFoundError:
             if not self.folder.exists():
                 raise Mistake(f"{self.folder} is not there; name the folder of a run.") from None
@@ -170,7 +170,7 @@ class Run:
         except ValueError as error:
             raise Mistake(f"{self.settings_file} cannot be read ({error}); {self.digests.remedy}.") from None
         try:
-            settings = from_plain(found, self.settings_file)
+            settings = from_plain(document, self.settings_file)
             foreign_loss = settings.loss.startswith(PREFIX)  # whose library a finished run does not need
             check_settings(replace(settings, loss=TrainSettings.loss) if foreign_loss else settings)
             return settings
@@ -212,10 +212,10 @@ class Run:
     def scores(self) -> dict[str, Any] | None:
         """Return the scores, if the run is finished."""
         try:
-            found = json.loads(self.read(self.scores_file))
-            if not isinstance(found, dict):
+            document = json.loads(self.read(self.scores_file))
+            if not isinstance(document, dict):
                 raise ValueError("no scores")
-            return found
+            return document
         except (FileNotFoundError, NotADirectoryError):
             return None
         except Mistake:
@@ -242,7 +242,7 @@ def foreign(path: Path) -> bool:
     return path.name not in (REPLAY, RECORD) and not path.name.startswith(".")
 
 
-def quoted(path: Path) -> str:
+def shell_quote(path: Path) -> str:
     """Return a path as a shell takes it."""
     import shlex
 

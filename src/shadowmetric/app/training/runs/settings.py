@@ -37,7 +37,7 @@ OURS_ONLY = {
 }
 MICRO_BATCH = 32
 MOST_SIZE = 4096  # pixels
-SMALL_PICTURES = 64  # pixels up to which small_cnn is the backbone unless another is named
+SMALL_IMAGES = 64  # pixels up to which small_cnn is the backbone unless another is named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,15 +88,15 @@ class TrainSettings:
     dim: int = 64
     """Numbers in an embedding."""
     size: int | None = None
-    """Pixels of the square that the embedder sees. Default: 224, or the pictures' own if they are small."""
+    """Pixels of the square that the embedder sees. Default: 224, or the images' own if they are small."""
     resize: int | None = None
     """Pixels of the short side before the square is cut. Default: as --size; 256 of 224."""
     channels: int | None = None
-    """1 for grey, 3 for colour. Default: as the pictures are."""
+    """1 for gray, 3 for color. Default: as the images are."""
     augment: str | None = None
     """Random changes in training: none shift crop. Default: none; shift from pretrained weights."""
     freeze_batch_norm: bool | None = None
-    """Keep the statistics of batch normalisation as they are. Default: from pretrained weights only."""
+    """Keep the statistics of batch normalization as they are. Default: from pretrained weights only."""
     epochs: int | None = None
     """How often the training set is passed, at most. Default: 30; 10 from pretrained weights."""
     batch: int | None = None
@@ -186,12 +186,12 @@ def check_settings(settings: TrainSettings) -> None:
         raise Mistake("--cross-batch-warmup has no meaning without --cross-batch-memory; give both or neither.")
     if settings.cross_batch_memory and settings.loss in ("soft_triple", "arc_face"):
         raise Mistake(
-            f"--cross-batch-memory adds nothing to {settings.loss}, which compares rows with its centres; leave it out."
+            f"--cross-batch-memory adds nothing to {settings.loss}, which compares rows with its centers; leave it out."
         )
     if settings.memory_budget is not None:
         parse_bytes(settings.memory_budget)
     if settings.channels not in (None, 1, 3):
-        raise Mistake(f"--channels is {settings.channels}; it must be 1 (grey) or 3 (colour).")
+        raise Mistake(f"--channels is {settings.channels}; it must be 1 (gray) or 3 (color).")
     if settings.size is not None and settings.resize is not None and settings.size > settings.resize:
         raise Mistake(f"--resize is {settings.resize}; it must be at least --size, {settings.size}.")
     for name in ("validation", "warmup"):
@@ -208,10 +208,10 @@ def check_with_pml(settings: TrainSettings) -> None:
             raise Mistake(f"--loss is {settings.loss}, and {option(name)} {reason}.")
 
 
-def resolved(settings: TrainSettings, *, size: int, resize: int, channels: int) -> TrainSettings:
-    """Return the settings with nothing left open, for pictures of this shape."""
+def resolve_settings(settings: TrainSettings, *, size: int, resize: int, channels: int) -> TrainSettings:
+    """Return the settings with nothing left open, for images of this shape."""
     settings = with_recipe(settings)
-    backbone = settings.backbone or ("small_cnn" if size <= SMALL_PICTURES else "resnet18")
+    backbone = settings.backbone or ("small_cnn" if size <= SMALL_IMAGES else "resnet18")
     return replace(settings, backbone=backbone, size=size, resize=resize, channels=channels)
 
 
@@ -222,24 +222,24 @@ def with_recipe(settings: TrainSettings) -> TrainSettings:
         backbone = backbone or "googlenet"
         weights = weights or ("none" if backbone == "small_cnn" else "pretrained")
     recipe = recipe_for(settings.recipe, weights not in (None, "none"))
-    found = {name: value for name, value in asdict(recipe).items() if getattr(settings, name) is None}
+    changes = {name: value for name, value in asdict(recipe).items() if getattr(settings, name) is None}
     if settings.logical_batch is not None:  # the record holds it once, as the batch
-        found |= {"batch": settings.logical_batch, "logical_batch": None}
+        changes |= {"batch": settings.logical_batch, "logical_batch": None}
         if settings.micro_batch is None and settings.memory_budget is None:
-            found["micro_batch"] = MICRO_BATCH
+            changes["micro_batch"] = MICRO_BATCH
     if settings.memory_budget is not None:
-        found["cache_mb"] = min(settings.cache_mb, parse_bytes(settings.memory_budget) // 4 // 2**20)
+        changes["cache_mb"] = min(settings.cache_mb, parse_bytes(settings.memory_budget) // 4 // 2**20)
     if settings.rate is not None and settings.head_rate is None:
-        found["head_rate"] = settings.rate * recipe.head_rate / recipe.rate
+        changes["head_rate"] = settings.rate * recipe.head_rate / recipe.rate
     kind, colon, place = settings.data.partition(":")
     data = f"{kind}:{Path(place).resolve()}" if colon else settings.data
     if weights not in (None, "none", "pretrained"):
         weights = str(Path(weights).resolve())
     root = data_root(settings.data_root).resolve()
-    return replace(settings, backbone=backbone, weights=weights, data=data, data_root=root, **found)
+    return replace(settings, backbone=backbone, weights=weights, data=data, data_root=root, **changes)
 
 
-def chosen_recipe(settings: TrainSettings) -> Recipe:
+def recipe_settings(settings: TrainSettings) -> Recipe:
     """Return the part of resolved settings that a recipe decides."""
     return Recipe(**{field.name: getattr(settings, field.name) for field in fields(Recipe)})
 
@@ -249,18 +249,18 @@ def as_plain(settings: TrainSettings) -> dict[str, Any]:
     return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(settings).items()}
 
 
-def from_plain(found: dict[str, Any], where: Path) -> TrainSettings:
+def from_plain(document: dict[str, Any], where: Path) -> TrainSettings:
     """Return settings that were read from a file."""
     known = {field.name for field in fields(TrainSettings)}
-    unknown = sorted(set(found) - known)
+    unknown = sorted(set(document) - known)
     if unknown:
         raise Mistake(f"{where} has the setting {unknown[0]!r}, which there is not.")
     for name, kind in get_type_hints(TrainSettings).items():
-        if name in found and not fits(found[name], kind):
-            raise Mistake(f"{where} has {str(found[name])[:60]!r} for {name}, which is no {words_of(kind)}.")
-    root: str | None = found.get("data_root")
-    given: dict[str, Any] = found | {"data_root": None if root is None else Path(root)}
-    return TrainSettings(**given)
+        if name in document and not fits(document[name], kind):
+            raise Mistake(f"{where} has {str(document[name])[:60]!r} for {name}, which is no {words_of(kind)}.")
+    root: str | None = document.get("data_root")
+    values: dict[str, Any] = document | {"data_root": None if root is None else Path(root)}
+    return TrainSettings(**values)
 
 
 def fits(value: Any, kind: Any) -> bool:

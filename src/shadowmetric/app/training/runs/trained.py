@@ -9,7 +9,7 @@ from shadowmetric.app.training.runs.tensor_files import first_line, load_tensors
 from shadowmetric.errors import Mistake
 
 
-def trained_embedder(run: Run) -> Embedder:
+def load_embedder(run: Run) -> Embedder:
     """Return the embedder with the weights of the best epoch, ready to embed."""
     if not run.best_file.exists():
         raise Mistake(f"{run.folder} has no {run.best_file.name} yet; train on with `{run.resume_command()}`.")

@@ -27,7 +27,7 @@ function current() { return trail().at(-1); }
 
 function addressOf(query) {
   const asked = new URLSearchParams();
-  if (query?.key) asked.set("picture", query.key);
+  if (query?.key) asked.set("image", query.key);
   if (at("class").value) asked.set("class", at("class").value);
   if (at("count").value !== "12") asked.set("k", at("count").value);
   return asked.size ? `/?${asked}` : "/";
@@ -47,7 +47,7 @@ function upload(file) {
     URL.revokeObjectURL(url);
     uploads.delete(old);
   }
-  go([{ upload: uploadNumber, name: file.name ? words(file.name) : "Your picture" }]);
+  go([{ upload: uploadNumber, name: file.name ? words(file.name) : "Your image" }]);
 }
 
 // ---- asking the server
@@ -66,7 +66,7 @@ async function ask(address, options = {}) {
   }
   if (answer.ok) return answer.json();
   const detail = await answer.json().then((found) => found.detail, () => "");
-  if (detail.startsWith("no picture has the class")) throw new Trouble(`No picture has the class “${at("class").value}”. Type a part of its name and choose one of the suggestions.`);
+  if (detail.startsWith("no image has the class")) throw new Trouble(`No image has the class “${at("class").value}”. Type a part of its name and choose one of the suggestions.`);
   if (answer.status === 503) throw new Trouble("The server is busy. Try again in a moment.", true);
   if (answer.status >= 500) throw new Trouble("The server failed; its log says why.", true);
   throw new Trouble(sentence(detail || `The server refused this (${answer.status}).`), answer.status === 408);
@@ -75,12 +75,12 @@ async function ask(address, options = {}) {
 function asked(query, signal) {
   const wanted = new URLSearchParams({ k: at("count").value });
   if (at("class").value) wanted.set("class", at("class").value);
-  if (query.key) return ask(`/api/pictures/${query.key}/neighbours?${wanted}`, { signal });
+  if (query.key) return ask(`/api/images/${query.key}/neighbors?${wanted}`, { signal });
   const kept = uploads.get(query.upload);
-  if (!kept) throw new Trouble("Pictures are not kept when the page is left. Choose it again.");
+  if (!kept) throw new Trouble("Images are not kept when the page is left. Choose it again.");
   if (kept.file.size === 0) throw new Trouble("This file is empty. Choose another.");
   if (kept.file.size > limits.bytes) {
-    throw new Trouble(`This picture has ${(kept.file.size / 1e6).toFixed(1)} MB; the most is ${limits.bytes / 1e6} MB. Choose a smaller one.`);
+    throw new Trouble(`This image has ${(kept.file.size / 1e6).toFixed(1)} MB; the most is ${limits.bytes / 1e6} MB. Choose a smaller one.`);
   }
   return ask(`/api/search?${wanted}`, { method: "POST", body: kept.file, signal, headers: { "Content-Type": "application/octet-stream" } });
 }
@@ -123,7 +123,7 @@ function drawNothing() {
   hits.replaceChildren();
   said.textContent = "";
   trouble.hidden = true;
-  document.title = "Search by picture";
+  document.title = "Search by image";
 }
 
 function drawTrouble(wrong) {
@@ -135,21 +135,21 @@ function drawTrouble(wrong) {
   trouble.scrollIntoView({ block: "nearest" });
 }
 
-function pictureOf(query, side) {
-  return query.key ? `/api/pictures/${query.key}?side=${side}` : uploads.get(query.upload)?.url;
+function imageOf(query, side) {
+  return query.key ? `/api/images/${query.key}?side=${side}` : uploads.get(query.upload)?.url;
 }
 
 function drawQuery(query) {
   at("asked").hidden = !query;
-  at("choose-words").textContent = query ? "Another picture" : "Choose a picture";
+  at("choose-words").textContent = query ? "Another image" : "Choose an image";
   if (!query) return;
   page.dataset.state = "asked";
-  const preview = at("preview"), source = pictureOf(query, 512);
+  const preview = at("preview"), source = imageOf(query, 512);
   preview.hidden = !source;
   if (source) preview.src = source;
   preview.alt = `What is searched for: ${query.name}`;
-  at("asked-name").replaceChildren(query.name, make("small", { textContent: query.key ? query.path ?? "" : "Your picture" }));
-  document.title = `${query.name} – search by picture`;
+  at("asked-name").replaceChildren(query.name, make("small", { textContent: query.key ? query.path ?? "" : "Your image" }));
+  document.title = `${query.name} – search by image`;
 }
 
 function drawTrail() {
@@ -157,7 +157,7 @@ function drawTrail() {
   at("trail").hidden = queries.length < 2;
   const first = Math.max(0, queries.length - CRUMBS);
   const crumbs = queries.slice(first).map((query, place) => {
-    const back = first + place - (queries.length - 1), source = pictureOf(query, 64);
+    const back = first + place - (queries.length - 1), source = imageOf(query, 64);
     const crumb = make("button", { type: "button", className: "crumb", title: query.name });
     if (source) crumb.append(make("img", { src: source, alt: "" }));
     crumb.append(make("span", { textContent: query.name }));
@@ -177,36 +177,36 @@ function drawHits({ hits: found, milliseconds }) {
 }
 
 function summary(found) {
-  if (!found.length) return "No neighbours: the index has no other picture here.";
-  const neighbours = several(found.length, "neighbour", "neighbours");
+  if (!found.length) return "No neighbors: the index has no other image here.";
+  const neighbors = several(found.length, "neighbor", "neighbors");
   const counts = new Map();
   for (const { label } of found) if (label !== null) counts.set(label, (counts.get(label) ?? 0) + 1);
   const [label, count] = [...counts].sort((a, b) => b[1] - a[1])[0] ?? [null, 0];
-  if (label === null) return `${neighbours}.`;
-  if (count === found.length) return found.length === 1 ? `1 neighbour, ${classWords(label)}.` : `${neighbours}, all ${classWords(label)}.`;
-  return count > 1 ? `${neighbours}; ${number(count)} are ${classWords(label)}.` : `${neighbours}, each of another class.`;
+  if (label === null) return `${neighbors}.`;
+  if (count === found.length) return found.length === 1 ? `1 neighbor, ${classWords(label)}.` : `${neighbors}, all ${classWords(label)}.`;
+  return count > 1 ? `${neighbors}; ${number(count)} are ${classWords(label)}.` : `${neighbors}, each of another class.`;
 }
 
 const fileOf = (hit) => hit.path.split("/").at(-1);
 
 function drawHit(hit) {
   const name = hit.label === null ? fileOf(hit) : classWords(hit.label);
-  const picture = make("img", { alt: "", decoding: "async", draggable: false });
-  const frame = make("span", { className: "frame" }, picture);
+  const image = make("img", { alt: "", decoding: "async", draggable: false });
+  const frame = make("span", { className: "frame" }, image);
   let tries = 0;
-  picture.addEventListener("load", () => picture.classList.toggle("small", Math.max(picture.naturalWidth, picture.naturalHeight) < SMALL));
-  picture.addEventListener("error", () => {
-    if (++tries === 1) setTimeout(() => { picture.src = `${hit.picture}?side=384&again=1`; }, 1500); // the server may be busy
-    else { picture.remove(); frame.append(make("span", { className: "missing", textContent: "This picture cannot be shown." })); }
+  image.addEventListener("load", () => image.classList.toggle("small", Math.max(image.naturalWidth, image.naturalHeight) < SMALL));
+  image.addEventListener("error", () => {
+    if (++tries === 1) setTimeout(() => { image.src = `${hit.image}?side=384&again=1`; }, 1500); // the server may be busy
+    else { image.remove(); frame.append(make("span", { className: "missing", textContent: "This image cannot be shown." })); }
   });
-  picture.src = `${hit.picture}?side=384`;
+  image.src = `${hit.image}?side=384`;
   const bar = make("span", { className: "bar" });
   bar.style.setProperty("--share", Math.max(0, hit.similarity));
   const scale = make("span", { className: "scale" }, bar, make("span", { textContent: hit.similarity.toFixed(3) }));
   const link = make("a", { className: "hit", href: addressOf(hit), title: hit.path, draggable: false },
     frame, scale, make("span", { className: "name", textContent: name }));
   if (hit.label !== null) link.append(make("span", { className: "path", textContent: fileOf(hit) }));
-  link.setAttribute("aria-label", `${name}, similarity ${hit.similarity.toFixed(3)}. Search on from this picture.`);
+  link.setAttribute("aria-label", `${name}, similarity ${hit.similarity.toFixed(3)}. Search on from this image.`);
   link.addEventListener("click", (event) => {
     if (event.metaKey || event.ctrlKey || event.shiftKey) return; // a tab of its own
     event.preventDefault();
@@ -220,7 +220,7 @@ function drawHit(hit) {
 function drawIndex(index) {
   limits = index.limits;
   const classes = index.classes_in_all ? `, ${several(index.classes_in_all, "class", "classes")}` : "";
-  at("about").textContent = `${several(index.pictures, "picture", "pictures")}${classes}`;
+  at("about").textContent = `${several(index.images, "image", "images")}${classes}`;
   at("limits").textContent = `Up to ${number(limits.bytes / 1e6)} MB. It is not stored.`;
   at("class-field").hidden = index.classes_in_all === 0;
   const told = Object.entries(index.trained);
@@ -230,7 +230,7 @@ function drawIndex(index) {
 }
 
 function suggest(classes) {
-  at("classes").replaceChildren(...classes.map(({ name, pictures }) => make("option", { value: name, label: several(pictures, "picture", "pictures") })));
+  at("classes").replaceChildren(...classes.map(({ name, images }) => make("option", { value: name, label: several(images, "image", "images") })));
 }
 
 // ---- what people do
@@ -293,8 +293,8 @@ function fromAddress() {
   at("clear").hidden = !at("class").value;
   const wanted = given.get("k") ?? "12";
   at("count").value = [...at("count").options].some(({ value }) => value === wanted) ? wanted : "12";
-  const key = given.get("picture");
-  if (!history.state && /^[0-9a-f]{32}$/.test(key ?? "")) history.replaceState({ trail: [{ key, name: "A picture of the index" }] }, "");
+  const key = given.get("image");
+  if (!history.state && /^[0-9a-f]{32}$/.test(key ?? "")) history.replaceState({ trail: [{ key, name: "An image of the index" }] }, "");
 }
 window.addEventListener("popstate", () => { fromAddress(); search(); });
 

@@ -11,9 +11,9 @@ from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from shadowmetric.app.serving.server.answers import ClassCount, Health, Index, Limits, without_folders
-from shadowmetric.app.serving.server.refusals import documented, stopping
+from shadowmetric.app.serving.server.refusals import document_statuses, stopping
 from shadowmetric.app.serving.server.service import Here
-from shadowmetric.app.serving.server.settings import MOST_NEIGHBOURS
+from shadowmetric.app.serving.server.settings import MOST_NEIGHBORS
 
 PAGE = File(__file__).parents[1] / "page"
 FILES = {
@@ -29,9 +29,9 @@ Past = Annotated[int, Query(ge=0, le=2**31, description="How many classes to lea
 router = APIRouter()
 
 
-@router.get("/api/index", tags=["index"], responses=documented(422, 503))
+@router.get("/api/index", tags=["index"], responses=document_statuses(422, 503))
 def index(service: Here, contains: Words = "", limit: Few = 50, past: Past = 0) -> Index:
-    """Tell what is searched: how many pictures, which classes, how the model was trained, what may be asked."""
+    """Tell what is searched: how many images, which classes, how the model was trained, what may be asked."""
     searched, settings = service.watched.now, service.settings
     known, words = searched.known(), contains.casefold()
     matching = sorted(
@@ -39,19 +39,21 @@ def index(service: Here, contains: Words = "", limit: Few = 50, past: Past = 0) 
         key=lambda name: (not name.casefold().startswith(words), name.casefold(), name),
     )
     return Index(
-        pictures=known.pictures,
+        images=known.images,
         dim=searched.gallery.about.dim,
-        classes=[ClassCount(name=name, pictures=known.classes[name][1]) for name in matching[past : past + limit]],
+        classes=[ClassCount(name=name, images=known.classes[name][1]) for name in matching[past : past + limit]],
         classes_in_all=len(known.classes),
         classes_matching=len(matching),
-        trained={without_folders(name): without_folders(told) for name, told in searched.gallery.about.trained.items()},
-        limits=Limits(bytes=settings.most_bytes, pixels=settings.max_pixels, neighbours=MOST_NEIGHBOURS),
+        trained={
+            without_folders(name): without_folders(value) for name, value in searched.gallery.about.trained.items()
+        },
+        limits=Limits(bytes=settings.most_bytes, pixels=settings.max_pixels, neighbors=MOST_NEIGHBORS),
         version=importlib.metadata.version("shadowmetric"),
     )
 
 
 @router.head("/health", include_in_schema=False)  # watchers ask so; the answer of GET, without its body
-@router.get("/health", tags=["operation"], responses=documented(503))
+@router.get("/health", tags=["operation"], responses=document_statuses(503))
 async def health(service: Here) -> Health:
     """Tell whether requests are taken."""
     if service.stopping:
@@ -63,7 +65,7 @@ async def health(service: Here) -> Health:
     "/metrics",
     tags=["operation"],
     response_class=Response,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **documented()},
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **document_statuses()},
 )
 def metrics(service: Here) -> Response:
     """Tell counts and times, as Prometheus reads them."""

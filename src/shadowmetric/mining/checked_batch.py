@@ -30,7 +30,7 @@ NAMING = Bytes(fixed=24 * NUMBERS_AT_ONCE, row=8, reference=8)
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class CheckedBatch:
     """A batch, and the references that it is compared with, if any."""
 
     embeddings: Tensor
@@ -46,7 +46,7 @@ class Given:
             finer = not normalize or working_dtype(self.embeddings.dtype, self.others.dtype) == torch.float64
             sides = {"embeddings": self.embeddings, "references": self.references}
             made = [
-                _checked_grid(rows, name, normalize=normalize, finer=finer)
+                _check_grid(rows, name, normalize=normalize, finer=finer)
                 for name, rows in sides.items()
                 if rows is not None
             ]
@@ -71,7 +71,7 @@ class Given:
         return fingerprints(self.embeddings, dtype), fingerprints(self.references, dtype)
 
 
-def check_given(
+def as_checked_batch(
     embeddings: Tensor,
     labels: Tensor,
     references: Tensor | None = None,
@@ -79,14 +79,14 @@ def check_given(
     anchors_at: Place | None = None,
     *,
     debug: bool = False,
-) -> Given:
+) -> CheckedBatch:
     """Return what was given, checked, labels as int64."""
     labels, reference_labels = check_batch(embeddings, labels, references, reference_labels, debug=debug)
     check_anchors_at(anchors_at, labels, reference_labels, debug=debug)
-    return Given(embeddings, labels, references, reference_labels, anchors_at)
+    return CheckedBatch(embeddings, labels, references, reference_labels, anchors_at)
 
 
-def _checked_grid(rows: Tensor, name: str, *, normalize: bool, finer: bool) -> GridRows:
+def _check_grid(rows: Tensor, name: str, *, normalize: bool, finer: bool) -> GridRows:
     """Return rows on the grid; refuse those too long to be compared as they are, and say once that some are zero."""
     grid = GridRows(rows, normalize=normalize, finer=finer)
     if not normalize:

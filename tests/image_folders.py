@@ -10,10 +10,10 @@ from PIL import Image
 
 from shadowmetric.app.cli import main
 from shadowmetric.app.serving.indexing.build import build_index
-from shadowmetric.app.serving.indexing.listing import list_pictures
+from shadowmetric.app.serving.indexing.listing import list_images
 from shadowmetric.runtime.entries import About
+from shadowmetric.runtime.images import Shape
 from shadowmetric.runtime.index_file import MAGIC, START, VERSION, Contents, write_index
-from shadowmetric.runtime.pictures import Shape
 
 SHAPE = Shape(8, 8, 1)
 DIM = 6
@@ -39,7 +39,7 @@ HOSTILE = (
 
 
 class FakeModel:
-    """Embeds by a fixed matrix, counts the pictures, and fails at a batch if it is told to."""
+    """Embeds by a fixed matrix, counts the images, and fails at a batch if it is told to."""
 
     def __init__(self, seed=0, *, shape=SHAPE, dim=DIM, place="nowhere", fail_at=None, wrong=KeyboardInterrupt):
         self.about = About(dim, f"fake{seed}", shape, (str(place),), "", {"loss": "shadow"})
@@ -57,11 +57,11 @@ class FakeModel:
 
 
 def pixels(seed, width=8, height=8):
-    """Return grey noise."""
+    """Return gray noise."""
     return np.random.default_rng(seed).integers(0, 256, (height, width), np.uint8)
 
 
-def write_picture(path, seed, width=8, height=8):
+def write_image(path, seed, width=8, height=8):
     """Write a PNG file of noise."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,16 +70,16 @@ def write_picture(path, seed, width=8, height=8):
 
 
 def write_folder(folder, classes=("ant", "bee", "cat"), count=4):
-    """Write pictures into a folder a class; all are different."""
+    """Write images into a folder a class; all are different."""
     for number, name in enumerate(classes):
         for place in range(count):
-            write_picture(folder / name / f"{place}.png", 100 * number + place)
+            write_image(folder / name / f"{place}.png", 100 * number + place)
     return folder
 
 
 def indexed(model, source, out, **more):
     """Index a folder or table; return what that did."""
-    return build_index(model, list_pictures(source), out, **more)
+    return build_index(model, list_images(source), out, **more)
 
 
 def unit(rows):
@@ -139,10 +139,12 @@ def write_run(folder, seed=0):
 
     from shadowmetric.app.models.from_settings import embedder_for
     from shadowmetric.app.training.runs.run import Run
-    from shadowmetric.app.training.runs.settings import TrainSettings, resolved
+    from shadowmetric.app.training.runs.settings import TrainSettings, resolve_settings
     from shadowmetric.app.training.runs.tensor_files import save_tensors
 
-    settings = resolved(TrainSettings(data="digits", dim=DIM, device="cpu", seed=seed), size=8, resize=8, channels=1)
+    settings = resolve_settings(
+        TrainSettings(data="digits", dim=DIM, device="cpu", seed=seed), size=8, resize=8, channels=1
+    )
     Run(folder).begin(settings)
     with torch.random.fork_rng():
         torch.manual_seed(seed)

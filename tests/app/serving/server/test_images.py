@@ -1,4 +1,4 @@
-"""Thumbnails: of pictures of the index below its folder, without metadata, and of nothing else."""
+"""Thumbnails: of images of the index below its folder, without metadata, and of nothing else."""
 
 import io
 import os
@@ -19,12 +19,12 @@ def opened(answer):
 
 
 def show(asked, path, **parameters):
-    return asked.client.get(f"/api/pictures/{key_of(path)}", params=parameters)
+    return asked.client.get(f"/api/images/{key_of(path)}", params=parameters)
 
 
-def test_a_thumbnail_is_as_large_as_asked_for_and_never_larger_than_the_picture(tmp_path, made):
-    made.picture_of((9, 99, 199), size=(900, 600)).save(tmp_path / "large.png")
-    made.picture_of((9, 99, 199), size=(30, 20)).save(tmp_path / "small.png")
+def test_a_thumbnail_is_as_large_as_asked_for_and_never_larger_than_the_image(tmp_path, made):
+    made.image_of((9, 99, 199), size=(900, 600)).save(tmp_path / "large.png")
+    made.image_of((9, 99, 199), size=(30, 20)).save(tmp_path / "small.png")
     asked = made.Asked(made.write_small_index(tmp_path / "i", tmp_path, ["large.png", "small.png"]))
     assert opened(show(asked, "large.png")).size == (256, 171)
     assert opened(show(asked, "large.png", side=16)).size == (16, 11)
@@ -42,9 +42,9 @@ def test_nothing_but_pixels_is_sent(tmp_path, made, kind, mode):
     exif[271] = "SECRET maker"
     exif[274] = 6
     exif.get_ifd(0x8825)[1] = "N"
-    picture = Image.new(mode, (60, 40))
+    image = Image.new(mode, (60, 40))
     more = {"comment": b"SECRET words", "icc_profile": b"SECRET profile"} if kind == "JPEG" else {}
-    picture.save(tmp_path / "a", kind, exif=exif, **more)
+    image.save(tmp_path / "a", kind, exif=exif, **more)
     asked = made.Asked(made.write_small_index(tmp_path / "i", tmp_path, ["a"], labels=["x"]))
     answer = show(asked, "a")
     found = opened(answer)
@@ -55,7 +55,7 @@ def test_nothing_but_pixels_is_sent(tmp_path, made, kind, mode):
 
 
 def test_links_and_paths_out_of_the_folder_are_404(tmp_path, made):
-    root, outside = tmp_path / "pictures", tmp_path / "outside"
+    root, outside = tmp_path / "images", tmp_path / "outside"
     root.mkdir()
     outside.mkdir()
     Image.new("RGB", (20, 20), SECRET).save(outside / "secret.png")
@@ -65,7 +65,7 @@ def test_links_and_paths_out_of_the_folder_are_404(tmp_path, made):
     (root / "inside.png").symlink_to(root / "good.png")
     (root / "circle.png").symlink_to(root / "circle.png")
     os.mkfifo(root / "pipe.png")
-    beside = tmp_path / "pictures-private"  # begins with the same letters
+    beside = tmp_path / "images-private"  # begins with the same letters
     beside.mkdir()
     Image.new("RGB", (20, 20), SECRET).save(beside / "secret.png")
     bad = [
@@ -73,7 +73,7 @@ def test_links_and_paths_out_of_the_folder_are_404(tmp_path, made):
         "folder/secret.png",
         "../outside/secret.png",
         "good.png/../../outside/secret.png",
-        "../pictures-private/secret.png",
+        "../images-private/secret.png",
         str(outside / "secret.png"),
         "/dev/zero",
         "/etc/passwd",
@@ -114,16 +114,16 @@ def test_files_of_the_folder_that_are_not_in_the_index_are_404(tmp_path, made):
     asked = made.Asked(made.write_small_index(tmp_path / "i", tmp_path, ["in.png"], labels=[None]))
     assert show(asked, "in.png").status_code == 200
     assert show(asked, "out.png").status_code == 404
-    assert asked.client.get("/api/pictures/in.png").status_code == 404
+    assert asked.client.get("/api/images/in.png").status_code == 404
 
 
-def test_a_file_that_is_no_picture_any_more_is_404(tmp_path, made):
+def test_a_file_that_is_no_image_any_more_is_404(tmp_path, made):
     Image.new("RGB", (20, 20)).save(tmp_path / "a.png")
     asked = made.Asked(made.write_small_index(tmp_path / "i", tmp_path, ["a.png"], labels=[None]))
     (tmp_path / "a.png").write_text("words")
     answer = show(asked, "a.png")
     assert answer.status_code == 404
-    assert "this picture of the index is no picture" in answer.json()["detail"]
+    assert "this image of the index is no image" in answer.json()["detail"]
 
 
 def test_hostile_names_are_shown_and_searched_by(tmp_path, made):
@@ -135,7 +135,7 @@ def test_hostile_names_are_shown_and_searched_by(tmp_path, made):
     asked = made.Asked(made.write_small_index(tmp_path / "i", tmp_path, paths, labels=["\udcff", "x", "x", None]))
     for name in names:
         assert show(asked, name).status_code == 200
-    found = asked.client.get(f"/api/pictures/{key_of(names[0])}/neighbours").json()["hits"]
+    found = asked.client.get(f"/api/images/{key_of(names[0])}/neighbors").json()["hits"]
     assert {hit["path"] for hit in found} == {"a b&c?d=#%2e.png", "Grün/🐦.png", "\ufffd\ufffd.png"}
     assert "\ufffd" in [one["name"] for one in asked.client.get("/api/index").json()["classes"]]
     body = made.as_bytes(Image.new("RGB", (20, 20)))
@@ -148,11 +148,11 @@ def test_browsers_may_keep_a_thumbnail_until_its_file_changes(tmp_path, made):
     first = show(asked, "a.png")
     assert first.headers["Cache-Control"] == "private, max-age=3600"
     tag = {"If-None-Match": first.headers["ETag"]}
-    again = asked.client.get(f"/api/pictures/{key_of('a.png')}", headers=tag)
+    again = asked.client.get(f"/api/images/{key_of('a.png')}", headers=tag)
     assert (again.status_code, again.content) == (304, b"")
     Image.new("RGB", (20, 20), "white").save(tmp_path / "a.png", "BMP")  # as many bytes
     os.utime(tmp_path / "a.png", (1, 1))
-    changed = asked.client.get(f"/api/pictures/{key_of('a.png')}", headers=tag)
+    changed = asked.client.get(f"/api/images/{key_of('a.png')}", headers=tag)
     assert changed.status_code == 200
     assert changed.content != first.content
 

@@ -1,39 +1,39 @@
-"""Thumbnails of the pictures of the index."""
+"""Thumbnails of the images of the index."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import Response
 
-from shadowmetric.app.serving.server.refusals import documented
+from shadowmetric.app.serving.server.refusals import document_statuses
 from shadowmetric.app.serving.server.routes.search import Key
 from shadowmetric.app.serving.server.service import Here, Service
 from shadowmetric.app.serving.server.thumbnails import LEAST_SIDE, MOST_SIDE, SIDE, place_of
 
 CACHED = "private, max-age=3600"
 Side = Annotated[int, Query(ge=LEAST_SIDE, le=MOST_SIDE, description="Of the longer side, in pixels, at most.")]
-router = APIRouter(prefix="/api", tags=["pictures"])
+router = APIRouter(prefix="/api", tags=["images"])
 
 
 @router.get(
-    "/pictures/{key}",
+    "/images/{key}",
     response_class=Response,
     responses={
         200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}},
         304: {"description": "The thumbnail with this tag is still right."},
-        **documented(404, 422, 503),
+        **document_statuses(404, 422, 503),
     },
 )
-async def picture(
+async def image(
     service: Here, key: Key, side: Side = SIDE, if_none_match: Annotated[str | None, Header()] = None
 ) -> Response:
-    """Show a small version of a picture of the index, without its metadata."""
+    """Show a small version of an image of the index, without its metadata."""
     with service.drawings.place():
-        tag, found = await service.drawings.work(small, service, key, side, if_none_match or "")
+        tag, content = await service.drawings.work(small, service, key, side, if_none_match or "")
     headers = {"ETag": f'"{tag}"', "Cache-Control": CACHED}
-    if found is None:
+    if content is None:
         return Response(status_code=304, headers=headers)
-    return Response(found, headers=headers, media_type="image/jpeg")
+    return Response(content, headers=headers, media_type="image/jpeg")
 
 
 def small(service: Service, key: str, side: int, seen: str) -> tuple[str, bytes | None]:

@@ -1,9 +1,9 @@
-"""The README's picture: a line for each library as far as it came, where its figures say."""
+"""The README's image: a line for each library as far as it came, where its figures say."""
 
 import re
 from xml.etree import ElementTree
 
-from tools.pages.sizes_picture import PANELS, caption, picture, place
+from tools.pages.sizes_image import PANELS, caption, image, place
 
 
 def row(contender, batch, megabytes, milliseconds):
@@ -19,10 +19,10 @@ ROWS = [row("ours", batch, "10", "100") for batch in (256, 512, 1024)] + [
 
 
 def test_a_line_ends_at_the_largest_batch_that_was_finished():
-    marks = [mark for mark in ElementTree.fromstring(picture(ROWS)).iter() if mark.tag.endswith("circle")]
-    by_colour = [mark.get("fill") for mark in marks]
-    assert [by_colour.count(colour) for colour in ("#12704a", "#b93a0b")] == [2 * 3 + 2, 2 * 2 + 2]  # and the legend
-    assert "sentence-transformers" not in picture(ROWS)  # nothing of it was measured
+    marks = [mark for mark in ElementTree.fromstring(image(ROWS)).iter() if mark.tag.endswith("circle")]
+    by_color = [mark.get("fill") for mark in marks]
+    assert [by_color.count(color) for color in ("#12704a", "#b93a0b")] == [2 * 3 + 2, 2 * 2 + 2]  # and the legend
+    assert "sentence-transformers" not in image(ROWS)  # nothing of it was measured
 
 
 def test_figures_stand_at_their_decade():
@@ -36,4 +36,4 @@ def test_figures_stand_at_their_decade():
 
 def test_the_words_are_for_those_who_can_not_see_it():
     assert caption(ROWS) == "pytorch-metric-learning, 512 rows: 1,000 MB, 10 s. shadowmetric, 1,024 rows: 10 MB, 0.1 s."
-    assert re.search(r"<desc id='desc'>pytorch-metric-learning, 512", picture(ROWS))
+    assert re.search(r"<desc id='desc'>pytorch-metric-learning, 512", image(ROWS))

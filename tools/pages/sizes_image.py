@@ -45,10 +45,10 @@ PANELS = (
 )
 
 
-def picture(rows: Sequence[dict[str, str]]) -> str:
-    """Return the picture as SVG, from the rows of the bench."""
+def image(rows: Sequence[dict[str, str]]) -> str:
+    """Return the image as SVG, from the rows of the bench."""
     batches = sorted({int(row["batch"]) for row in rows})
-    lines = [*opening(WIDTH, HEIGHT, TITLE, caption(rows)), text((24, 62), settings(rows), size=14, colour=FAINT)]
+    lines = [*opening(WIDTH, HEIGHT, TITLE, caption(rows)), text((24, 62), settings(rows), size=14, color=FAINT)]
     lines += legend(rows)
     for panel in PANELS:
         lines += frame(panel, batches)
@@ -77,29 +77,29 @@ def frame(panel: Panel, batches: Sequence[int]) -> Iterator[str]:
     for number, words in enumerate(panel.ticks):
         y = TOP + DOWN * (1 - number / (len(panel.ticks) - 1))
         yield line((left, y), (left + ACROSS, y), RULE, width=1)
-        yield text((left - 8, y + 4), words, size=12, colour=FAINT, at="end")
+        yield text((left - 8, y + 4), words, size=12, color=FAINT, at="end")
     for batch in batches:
         x = left + ACROSS * math.log(batch / batches[0]) / math.log(batches[-1] / batches[0])
-        yield text((x, TOP + DOWN + 20), f"{batch:,}", size=12, colour=FAINT, at="middle")
-    yield text((left + ACROSS / 2, TOP + DOWN + 42), "rows in the batch", size=12, colour=FAINT, at="middle")
+        yield text((x, TOP + DOWN + 20), f"{batch:,}", size=12, color=FAINT, at="middle")
+    yield text((left + ACROSS / 2, TOP + DOWN + 42), "rows in the batch", size=12, color=FAINT, at="middle")
 
 
 def trace(name: str, points: Sequence[Point]) -> Iterator[str]:
     """Yield a contender's line and marks."""
-    colour, width = NAMES[name][1], 3.2 if name == "ours" else 1.8
+    color, width = NAMES[name][1], 3.2 if name == "ours" else 1.8
     for start, end in pairwise(points):
-        yield line(start, end, colour, width=width)
+        yield line(start, end, color, width=width)
     for x, y in points:
-        yield f"<circle cx='{x:.1f}' cy='{y:.1f}' r='{3.6 if name == 'ours' else 2.8}' fill='{colour}'/>"
+        yield f"<circle cx='{x:.1f}' cy='{y:.1f}' r='{3.6 if name == 'ours' else 2.8}' fill='{color}'/>"
 
 
 def legend(rows: Sequence[dict[str, str]]) -> Iterator[str]:
     """Yield the contenders' names beside a piece of their lines."""
     x = 24
-    for name, (words, colour) in NAMES.items():
+    for name, (words, color) in NAMES.items():
         if rows_with(rows, name, "peak_extra_mb"):
             yield from trace(name, [(x, 86), (x + 28, 86)])
-            yield text((x + 38, 91), words, size=14, weight=700, colour=colour)
+            yield text((x + 38, 91), words, size=14, weight=700, color=color)
             x += 66 + 8 * len(words)
 
 
@@ -114,11 +114,11 @@ def settings(rows: Sequence[dict[str, str]]) -> str:
 
 def caption(rows: Sequence[dict[str, str]]) -> str:
     """Return the largest batch of each contender in words."""
-    said = []
+    sentences = []
     for name, (words, _) in NAMES.items():
-        found = rows_with(rows, name, "peak_extra_mb")
-        if found:
-            last = found[-1]
+        results = rows_with(rows, name, "peak_extra_mb")
+        if results:
+            last = results[-1]
             seconds, megabytes = float(last["total_ms"]) / 1000, float(last["peak_extra_mb"])
-            said.append(f"{words}, {int(last['batch']):,} rows: {megabytes:,.0f} MB, {seconds:.2g} s.")
-    return " ".join(said)
+            sentences.append(f"{words}, {int(last['batch']):,} rows: {megabytes:,.0f} MB, {seconds:.2g} s.")
+    return " ".join(sentences)
