@@ -4,8 +4,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.set-up
+CORE := tests/ops tests/mining tests/losses tests/batches tests/evaluation tests/test_house.py tests/test_memory.py \
+  tests/test_memory_contract.py tests/test_same_everywhere.py
 
-.PHONY: setup demo test check bench results docs dist extras floor lock clean
+.PHONY: setup demo test test-core check bench results docs dist extras floor lock clean
 
 setup: $(STAMP)
 
@@ -25,13 +27,17 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest --numprocesses auto --dist loadscope
 
+# The library alone: torch and numpy, no command.
+test-core: setup
+	$(BIN)/python -m pytest --numprocesses auto --dist loadscope $(CORE)
+
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
 bench: setup
-	$(BIN)/shadowmetric bench
+	$(BIN)/python -m benchmarks losses
 
 results: setup
 	$(BIN)/python -m tools.pages.results
@@ -48,11 +54,11 @@ extras: setup
 
 # The library's tests with the lowest torch and numpy of pyproject.toml, in an environment of their own.
 floor: setup
-	$(BIN)/python tools/floor.py .floor
+	$(BIN)/python -m tools.floor .floor
 
 docs: setup
 	$(BIN)/python -m tools.pages.memory_page
-	$(BIN)/python tools/make_site.py site
+	$(BIN)/python -m tools.make_site site
 
 lock:
 	test -x $(BIN)/uv || ($(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet uv)

@@ -135,7 +135,7 @@ ALSO = ("app/doctor/devices/contenders.py",)  # times a step beside the peer's
 
 @pytest.mark.parametrize("path", sorted((HOUSE / "integrations").glob("*.py")), ids=name_of)
 def test_an_integration_is_short(path):
-    assert code_lines(path) <= 80
+    assert code_lines(path) <= 100
 
 
 def code_lines(path: Path) -> int:

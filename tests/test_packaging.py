@@ -21,7 +21,8 @@ from shadowmetric.app.cli import main
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-NOT_SOURCE = shutil.ignore_patterns(".*_cache", ".git", ".hypothesis", ".venv", "__pycache__", "dist", "runs", "site")
+NOT_SOURCE = shutil.ignore_patterns(".*_cache", ".git", ".hypothesis", ".venv", "__pycache__")
+MADE_HERE = {"dist", "runs", "site"}  # folders at the top of a checkout
 NAME = f"shadowmetric-{shadowmetric.__version__}"
 NOT_IN_THE_SDIST = {".ci/run"}  # what starts these tests
 
@@ -37,7 +38,11 @@ def build(project: Path, *kinds: str) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     """A copy of the project, so that nobody changes it meanwhile."""
-    return shutil.copytree(ROOT, tmp_path_factory.mktemp("a") / "project", ignore=NOT_SOURCE)
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        return set(NOT_SOURCE(folder, names)) | (MADE_HERE & set(names) if Path(folder) == ROOT else set())
+
+    return shutil.copytree(ROOT, tmp_path_factory.mktemp("a") / "project", ignore=left_out)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +80,7 @@ def test_the_wheel_holds_the_package_with_its_data_and_nothing_else(built, proje
     about = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
     with zipfile.ZipFile(built[".whl"]) as wheel:
         assert set(wheel.namelist()) == package | {f"{NAME}.dist-info/{name}" for name in about}
-    for needed in ("data/digits.npz", "experiments/quoted.csv", "report/page/page.html.jinja", "py.typed"):
+    for needed in ("app/data/datasets/digits.npz", "app/report/page/page.html.jinja", "py.typed"):
         assert f"shadowmetric/{needed}" in package
 
 

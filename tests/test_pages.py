@@ -26,17 +26,24 @@ from cyclopts.exceptions import MissingArgumentError
 from markdown.extensions.toc import slugify
 from PIL import Image
 
+import benchmarks.command
+import paper.command
 from shadowmetric.app.cli import command_line, main
 from shadowmetric.app.cli.config import without_config
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-CODE = [*(ROOT / "src").rglob("*.py"), *ROOT.glob("examples/*.py"), *ROOT.glob("docs/*.py")]
+CODE = [
+    *(ROOT / "src").rglob("*.py"),
+    *ROOT.glob("examples/*.py"),
+    *(path for folder in ("paper", "benchmarks", "tools") for path in (ROOT / folder).rglob("*.py")),
+]
 SOURCES = sorted(path.relative_to(ROOT).as_posix() for path in CODE)
 NOT_RUN = {"docs/tensorflow-addons.md": 1}  # page or file: blocks
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})(.*)$")
 READ = {"json": json.loads, "yaml": yaml.safe_load, "toml": tomllib.loads, "text": str}
 ELSEWHERE = (".", "pip", "uv", "git", "cd", "curl", "wrk")  # commands that are not ours
+BESIDE = {"benchmarks": benchmarks.command.command_line, "paper": paper.command.command_line}  # in a clone
 OURS = ("shadowmetric", "python", "make", "pip")  # that the running text may name
 
 
@@ -236,6 +243,8 @@ def check_command(command: str, app) -> None:
     elif program == "make":
         targets = re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE)
         assert set(word for word in rest if "=" not in word) <= set(targets), f"{command}: no such target"
+    elif program == "python" and rest[:2] in [["-m", name] for name in BESIDE]:
+        BESIDE[rest[1]]().parse_args(without_config(rest[2:])[0], exit_on_error=False, print_error=False)
     elif program == "python" and rest[0] == "-m":
         assert rest[1] == "device" or importlib.util.find_spec(rest[1]), f"{command}: no such module"
     elif program == "python" and rest[0] != "-c":
@@ -259,7 +268,7 @@ def test_commands_exist_with_their_options(page, app):
 
 def test_the_commands_of_the_first_steps_run_and_say_what_the_page_says(tmp_path, monkeypatch, capsys):
     """The whole page, on the images that it names."""
-    steps = runpy.run_path(str(ROOT / "docs" / "time_first_steps.py"))
+    steps = runpy.run_path(str(ROOT / "tools" / "time_first_steps.py"))
     page = read("docs/first-steps.md")
     monkeypatch.chdir(tmp_path)
     steps["draw"](Path("photos"))
@@ -282,6 +291,8 @@ def test_the_commands_of_the_first_steps_run_and_say_what_the_page_says(tmp_path
     [
         "shadowmetric train --epoch 3",
         "shadowmetric trian",
+        "python -m benchmarks losses --epoch 3",
+        "python -m paper memory --no-such",
         "shadowmetric train --epochs many",
         "torchrun --nproc-per-node 2 -m shadowmetric train --no-such",
         "make coffee",

@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parent.parent
 UV = Path(sys.executable).parent / "uv"
 AT_THE_FLOOR = ("torch", "numpy")
-AS_HERE = ("hypothesis", "pytest", "pytest-xdist", "rich", "scikit-learn")
+AS_HERE = ("hypothesis", "pytest", "pytest-xdist", "scikit-learn")
 TESTS = ("ops", "mining", "losses", "batches", "evaluation")
 OPTIONS = ("-o", "addopts=-q --import-mode=importlib", "-p", "no:cacheprovider", "--numprocesses", "auto")
 

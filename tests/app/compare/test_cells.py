@@ -100,6 +100,7 @@ def test_a_cell_that_another_process_holds_is_waited_for_and_not_trained(tmp_pat
         while not told:  # the first answer of the worker, which was refused
             time.sleep(0.1)
         time.sleep(2)
+        cell.run.make_folder()
         cell.run.write_scores({"recall_at_1": 0.5})
         lock.release()
 

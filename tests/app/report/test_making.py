@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from changed_runs import rewrite
 from report_runs import FEW as THREE
 from report_runs import NASTY, quick_settings, write_images
 
@@ -66,7 +67,7 @@ def test_a_report_without_its_dataset_says_so(runs, tmp_path):
     shutil.copytree(runs / "runs" / "shadow", tmp_path / "run", ignore=shutil.ignore_patterns("showcase.json"))
     run = Run(tmp_path / "run")
     text = run.settings_file.read_text()
-    run.settings_file.write_text(text.replace("data.npz", "gone.npz"))
+    rewrite(run, run.settings_file, text.replace("data.npz", "gone.npz"))
     write_report([run.folder], tmp_path / "out.html", choices=FEW)
     found = (tmp_path / "out.html").read_text(encoding="utf-8")
     assert "There are no images of run: " in found

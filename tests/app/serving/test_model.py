@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from changed_runs import rewrite
 from image_folders import DIM, FakeModel, indexed, write_folder, write_run
 
 from shadowmetric.app.serving.model import Model, RunModel, fingerprint, model_of, open_model, places_of, relative
@@ -37,7 +38,8 @@ def refusal(*given):
 
 def test_weights_that_are_not_those_of_the_fingerprint_are_refused(run, tmp_path):
     model = RunModel(run)
-    shutil.copy(Run(write_run(tmp_path / "other", seed=1)).best_file, Run(run).best_file)  # a better epoch
+    other = Run(write_run(tmp_path / "other", seed=1))
+    rewrite(Run(run), Run(run).best_file, other.best_file.read_bytes())  # a better epoch
     with pytest.raises(Mistake, match="was trained on meanwhile, and has other weights; start again"):
         model.embed(np.zeros((1, 1, 8, 8), np.uint8))
 
@@ -47,13 +49,13 @@ def test_settings_that_make_no_sense_are_refused(run, line):
     settings = Run(run).settings_file
     name = line.partition(":")[0]
     lines = [line if one.startswith(f"{name}:") else one for one in settings.read_text().splitlines()]
-    settings.write_text("\n".join(lines))
-    with pytest.raises(Mistake, match="makes no sense"):
+    rewrite(Run(run), settings, "\n".join(lines))
+    with pytest.raises(Mistake, match=r"settings\.yaml: --(channels|size) is"):
         RunModel(run)
 
 
 def test_scores_that_are_no_scores_are_refused(run):
-    (run / "scores.json").write_text("3")
+    rewrite(Run(run), run / "scores.json", "3")
     with pytest.raises(Mistake, match=r"scores.json cannot be read \(no scores\); remove it"):
         RunModel(run)
 
@@ -128,7 +130,7 @@ def test_an_index_that_names_no_model_is_refused(index):
 def test_other_weights_are_refused(run, index, tmp_path):
     other = write_run(tmp_path / "other", 1)
     assert f"{other} has other weights than those that made the index" in refusal(index, other)
-    shutil.copy(Run(other).best_file, Run(run).best_file)
+    rewrite(Run(run), Run(run).best_file, Run(other).best_file.read_bytes())
     assert f"{run} has other weights than those that made the index" in refusal(index)
 
 
@@ -153,7 +155,7 @@ def test_a_run_without_weights_is_refused(run):
 
 
 def test_weights_that_do_not_fit_are_refused_in_one_sentence(run):
-    Run(run).best_file.write_bytes(b"damaged")
+    rewrite(Run(run), Run(run).best_file, b"damaged")
     with pytest.raises(Mistake, match="does not fit the settings beside it"):
         open_model(run).embed(np.zeros((1, 1, 8, 8), np.uint8))
 

@@ -1,4 +1,4 @@
-"""The loop: a run's folder, what is learned, how it stops and resumes, and that nobody sees the test split early."""
+"""The loop: a run's folder, what is learned, how it stops and goes on, and that nobody looks at the test split early."""
 
 import json
 import math
@@ -240,7 +240,8 @@ def test_the_best_weights_are_those_that_were_scored(tmp_path):
     images = torch.zeros(1, 1, 8, 8, dtype=torch.uint8)
     assert not embedder.training
     torch.testing.assert_close(embedder(images).norm(dim=1), torch.ones(1))
-    (tmp_path / "run" / "best.safetensors").write_bytes(b"nothing")
+    run = Run(tmp_path / "run")
+    run.write(run.best_file, lambda place: place.write_bytes(b"nothing"))
     with pytest.raises(Mistake, match="does not fit the settings"):
         load_embedder(Run(tmp_path / "run"))
 
@@ -250,6 +251,10 @@ def test_a_damaged_state_is_named(tmp_path):
         train(QUICK, tmp_path / "run", show=Watching(lambda moment: os.kill(os.getpid(), signal.SIGINT)))
     state = Run(tmp_path / "run").state_file
     state.write_bytes(state.read_bytes()[:1000])
+    with pytest.raises(Mistake, match=r"state\.pt is not as it was written; bring back a copy"):
+        train(QUICK, tmp_path / "run", resume=True)
+    run = Run(tmp_path / "run")
+    run.write(state, lambda place: place.write_bytes(b"nothing"))
     with pytest.raises(Mistake, match=r"state\.pt cannot be read"):
         train(QUICK, tmp_path / "run", resume=True)
 

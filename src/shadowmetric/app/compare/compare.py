@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 from filelock import FileLock
-from safetensors.torch import load_file
 
 from shadowmetric.app.compare.cells import ensure_folder, run_cells
 from shadowmetric.app.compare.floors import FLOORS, raw_pixels, untrained
@@ -29,7 +28,8 @@ from shadowmetric.app.training.ending import write_queries
 from shadowmetric.app.training.preparation import prepare
 from shadowmetric.app.training.runs.origin import cores
 from shadowmetric.app.training.runs.run import Run
-from shadowmetric.errors import Interrupted
+from shadowmetric.app.training.runs.tensor_files import first_line, load_tensors
+from shadowmetric.errors import Interrupted, Mistake
 from shadowmetric.evaluation import PairedTest, paired_test
 from shadowmetric.losses.catalogue import CONTROLS
 from shadowmetric.progress import Report
@@ -99,6 +99,7 @@ def score_floors(plan: Plan, report: Report) -> None:
                 report(name, 0.0)
                 pixels = pixels or (raw_pixels(parts) if name == "raw_pixels" else None)
                 scores, figures = pixels if name == "raw_pixels" and pixels else untrained(parts, report)
+                plan.run(name, seed).make_folder()
                 write_queries(plan.run(name, seed), scores)
                 notes = {"selected_on": "nothing: not trained", "notes": list(parts.notes)}
                 plan.run(name, seed).write_scores(figures | notes)
@@ -132,7 +133,16 @@ def rounding_noise(rows: Sequence[Row], figure: str = "recall_at_1") -> float | 
 
 def query_values(runs: Sequence[Run], name: str = "recall_at_1") -> torch.Tensor:
     """Return the value of each query, (seeds, queries)."""
-    return torch.stack([load_file(run.queries_file)[name] for run in runs])
+    return torch.stack([values_of(run, name) for run in runs])
+
+
+def values_of(run: Run, name: str) -> torch.Tensor:
+    """Return what each query of a finished run contributed to a figure, or refuse a file that is not as written."""
+    run.check(run.queries_file)
+    try:
+        return load_tensors(run.queries_file)[name]
+    except (KeyError, OSError, ValueError) as error:
+        raise Mistake(f"{run.queries_file} cannot be read ({first_line(error)}); {run.digests.remedy}.") from None
 
 
 def as_csv(plan: Plan) -> str:

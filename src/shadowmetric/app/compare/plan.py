@@ -15,9 +15,11 @@ from shadowmetric.app.compare.cells import Cell, ensure_folder
 from shadowmetric.app.compare.floors import FLOORS
 from shadowmetric.app.training.runs.run import Run, shell_quote
 from shadowmetric.app.training.runs.settings import TrainSettings, as_plain, check_settings, from_plain, with_recipe
+from shadowmetric.app.training.runs.yaml_text import parse_yaml
 from shadowmetric.errors import Mistake
-from shadowmetric.losses.catalogue import CONTROLS, PAPER_LOSSES
-from shadowmetric.runtime.files import write_text
+from shadowmetric.integrations.pml_losses import PREFIX
+from shadowmetric.losses.catalogue import CONTROLS, LOSSES, PAPER_LOSSES
+from shadowmetric.runtime.digests import Digests
 
 FILE = "compare.yaml"
 PLACES = ("data_root", "cache_mb", "workers", "save_every")  # settings of a machine, not of a training
@@ -120,17 +122,31 @@ class Plan:
         document = {name: getattr(self, name) for name in ("controls", "floors", "seeds", "jobs")}
         document |= {"losses": list(self.losses)}
         text = yaml.safe_dump(document | {"settings": as_plain(self.settings)}, sort_keys=False, allow_unicode=True)
-        write_text(self.out / FILE, text)
+        ensure_folder(self.out)
+        digests_of(self.out).write(self.out / FILE, lambda place: place.write_text(text, encoding="utf-8"))
 
 
 def read_plan(out: Path) -> Plan:
     """Return the plan of a folder."""
     file = out / FILE
     try:
-        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+        document = parse_yaml(digests_of(out).read(file))
         settings = from_plain(document.pop("settings"), file)
-        return Plan(settings=settings, out=out, **(document | {"losses": tuple(document["losses"])}))
-    except FileNotFoundError:
+        plan = Plan(settings=settings, out=out, **(document | {"losses": tuple(document["losses"])}))
+        for name, kinds in {"controls": bool, "floors": bool, "seeds": int, "jobs": int | None}.items():
+            if not isinstance(getattr(plan, name), kinds):
+                raise ValueError(f"{name} is {getattr(plan, name)!r}")
+        if not plan.losses or not all(name in LOSSES or str(name).startswith(PREFIX) for name in plan.losses):
+            raise ValueError(f"losses are {plan.losses!r}")
+        return plan
+    except (FileNotFoundError, NotADirectoryError):
         raise Mistake(f"{out} holds no comparison: there is no {FILE} in it.") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
+    except Mistake:
+        raise
+    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise Mistake(f"{file} is no plan of a comparison ({' '.join(str(error).split())}).") from None
+
+
+def digests_of(out: Path) -> Digests:
+    """Return the digests of a comparison's own files."""
+    return Digests(out, "bring back a copy of it, or name another --out")

@@ -19,8 +19,6 @@ from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import as_plain
 from shadowmetric.errors import Mistake
 
-REPLAY = "replay.txt"
-
 
 @dataclass(frozen=True)
 class Member:
@@ -171,9 +169,7 @@ def single_runs(runs: Sequence[Run]) -> list[Group]:
 def member_of(run: Run, name: str, kind: str) -> Member:
     """Return what a run noted."""
     settings, scores = run.settings(), run.scores()
-    file = run.folder / REPLAY
-    replay = file.read_text(encoding="utf-8").strip() if file.exists() else ""
-    return Member(name, settings.seed, kind, run, as_plain(settings), run.journal(), scores, replay)
+    return Member(name, settings.seed, kind, run, as_plain(settings), run.journal(), scores, run.replay())
 
 
 def plain_rows(members: Sequence[Member]) -> list[Row]:

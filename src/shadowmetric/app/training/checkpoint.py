@@ -5,20 +5,21 @@ far, the journal, and the states of the three random generators. The learning ra
 batch one of (seed, epoch, place), so neither needs any more. On a CPU a resumed run therefore ends with the very bits
 of one that was never stopped.
 
-The file is torch's, read with weights_only: nothing in it is executed.
+The file is torch's, read with weights_only: nothing in it is executed. It is read if it has the very bytes that were
+written (`runtime/digests.py`): other ones might go on, and end elsewhere.
 """
 
 import random
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
 import torch
 
+from shadowmetric.app.training.runs.run import Run
+from shadowmetric.app.training.runs.tensor_files import first_line, load_state, save_state
 from shadowmetric.errors import Mistake
-from shadowmetric.runtime.files import write_whole
+from shadowmetric.runtime.digests import RECORD
 
 VERSION = 1
 
@@ -40,7 +41,7 @@ class State:
     predicted: int = 0  # bytes at the peak, where there is a budget
 
 
-def save(path: Path, state: State, parts: dict[str, Any]) -> None:
+def save(run: Run, state: State, parts: dict[str, Any]) -> None:
     """Write the state and the state dicts of the parts."""
     checkpoint = {
         "version": VERSION,
@@ -48,24 +49,36 @@ def save(path: Path, state: State, parts: dict[str, Any]) -> None:
         "random": random_states(),
         "parts": {name: part.state_dict() for name, part in parts.items()},
     }
-    write_whole(path, lambda place: torch.save(checkpoint, place))
+    run.write(run.state_file, lambda place: save_state(place, checkpoint))
 
 
-def load(path: Path, parts: dict[str, Any]) -> State | None:
+def check_saved(run: Run) -> None:
+    """Refuse to go on from files that are not as they were written."""
+    saved = [file for file in (run.state_file, run.best_file) if file.exists()]
+    if saved and not run.digests.has_record():
+        raise Mistake(f"{saved[0]} cannot be trusted: {RECORD} is not in {run.folder}; {run.digests.remedy}.")
+    for file in saved:
+        run.check(file)
+
+
+def load(run: Run, parts: dict[str, Any]) -> State | None:
     """Bring the parts where they were; return the state, or None if nothing was saved yet."""
+    path = run.state_file
     if not path.exists():
         return None
     try:
-        checkpoint = torch.load(path, weights_only=True, map_location="cpu")
-    except (OSError, RuntimeError, UnpicklingError, EOFError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise Mistake(f"{path} cannot be read ({reason}); remove its folder to start the run anew.") from None
-    if not isinstance(checkpoint, dict) or checkpoint.get("version") != VERSION:
-        raise Mistake(f"{path} is no state of this version; remove its folder to start the run anew.")
-    for name, part in parts.items():
-        part.load_state_dict(checkpoint["parts"][name])
-    set_random_states(checkpoint["random"])
-    return State(**checkpoint["state"])
+        checkpoint = load_state(path)
+        if not isinstance(checkpoint, dict) or checkpoint.get("version") != VERSION:
+            raise ValueError("it is no state of this version")
+        for name, part in parts.items():
+            part.load_state_dict(checkpoint["parts"][name])
+        set_random_states(checkpoint["random"])
+        state = State(**checkpoint["state"])
+    except (AttributeError, IndexError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
+        raise Mistake(f"{path} cannot be read ({first_line(error)}); {run.digests.remedy}.") from None
+    if state.best_epoch and not run.best_file.exists():  # it is read at the end, which may be hours away
+        raise Mistake(f"{run.best_file} is not there; {run.digests.remedy}.")
+    return state
 
 
 def changed_ranks(state: State, now: int) -> tuple[str, ...]:

@@ -4,11 +4,11 @@ import importlib.metadata
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
 
 from shadowmetric.app.training.interrupt import Stop
 from shadowmetric.app.training.runs.origin import origin
 from shadowmetric.app.training.runs.run import Run
+from shadowmetric.app.training.runs.tensor_files import load_tensors, save_tensors
 from shadowmetric.app.training.scoring import score_test
 from shadowmetric.app.training.setup import Training
 from shadowmetric.batches.budget import parse_bytes
@@ -18,7 +18,6 @@ from shadowmetric.evaluation import Scores
 from shadowmetric.evaluation.plateau import TOLERANCE, convergence_epoch
 from shadowmetric.ops.ranks import broadcast_tensors
 from shadowmetric.progress import Report
-from shadowmetric.runtime.files import write_whole
 
 KEPT_VALUES = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "accuracy")
 
@@ -38,7 +37,9 @@ def score_best(training: Training, report: Report) -> dict[str, Any]:
     """Return the scores of the best weights, after writing them."""
     run, parts, state = training.run, training.parts, training.state
     if training.accelerator.is_main_process:
-        training.bare_embedder.load_state_dict(load_file(run.best_file))
+        training.lock.check()
+        run.check(run.best_file)
+        training.bare_embedder.load_state_dict(load_tensors(run.best_file))
     broadcast_tensors(training.bare_embedder.state_dict().values())
     scores, figures = score_test(training.bare_embedder, parts.dataset, parts.shape, report, training.how)
     recalls = [line["recall_at_1"] for line in state.lines]
@@ -59,6 +60,7 @@ def score_best(training: Training, report: Report) -> dict[str, Any]:
         figures = {"budget": budget, "predicted": state.predicted or None, "peak": peak_bytes(device)}
         record["memory_bytes"] = figures
     if training.accelerator.is_main_process:
+        training.lock.check()
         write_queries(run, scores)
         run.write_scores(record)
     training.accelerator.wait_for_everyone()
@@ -69,6 +71,6 @@ def score_best(training: Training, report: Report) -> dict[str, Any]:
 
 def write_queries(run: Run, scores: Scores) -> None:
     """Write what each query contributed."""
-    values = {name: scores.per_query[name].contiguous() for name in KEPT_VALUES if name in scores.per_query}
-    values["labels"] = scores.labels.contiguous()
-    write_whole(run.queries_file, lambda place: save_file(values, place))
+    values = {name: scores.per_query[name] for name in KEPT_VALUES if name in scores.per_query}
+    values["labels"] = scores.labels
+    run.write(run.queries_file, lambda place: save_tensors(place, values))

@@ -3,9 +3,8 @@
 import time
 from typing import Any
 
-from safetensors.torch import save_file
-
 from shadowmetric.app.training.interrupt import Stop
+from shadowmetric.app.training.runs.tensor_files import save_tensors
 from shadowmetric.app.training.scoring import score_epoch, score_test
 from shadowmetric.app.training.setup import Training
 from shadowmetric.app.training.tally import Tally
@@ -14,7 +13,7 @@ from shadowmetric.batches.meter import peak_bytes
 from shadowmetric.errors import Interrupted
 from shadowmetric.evaluation.plateau import has_plateaued
 from shadowmetric.ops.ranks import broadcast_tensors
-from shadowmetric.runtime.files import without_nan, write_whole
+from shadowmetric.runtime.files import without_nan
 
 
 def finish_epoch(training: Training, stop: Stop) -> None:
@@ -42,8 +41,9 @@ def finish_epoch(training: Training, stop: Stop) -> None:
     if is_best:
         state.best, state.best_epoch = judged["recall_at_1"] or 0.0, state.epoch
         if training.accelerator.is_main_process:
-            weights = {name: value.contiguous() for name, value in training.bare_embedder.state_dict().items()}
-            write_whole(training.run.best_file, lambda place: save_file(weights, place))
+            weights = training.bare_embedder.state_dict()
+            training.lock.check()
+            training.run.write(training.run.best_file, lambda place: save_tensors(place, weights))
     training.save()
     if training.accelerator.is_main_process:
         training.run.write_journal(state.lines)

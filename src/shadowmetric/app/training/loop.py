@@ -20,11 +20,13 @@ from torch import Tensor
 
 from shadowmetric.app.data.augmentation import Augmentation
 from shadowmetric.app.data.loading import Batch, choose_workers, training_batches
+from shadowmetric.app.training.checkpoint import check_saved
 from shadowmetric.app.training.ending import finish
 from shadowmetric.app.training.epoch import finish_epoch, stopped_improving
 from shadowmetric.app.training.interrupt import Stop
 from shadowmetric.app.training.mining_epochs import announce_miner, mine_as_at
 from shadowmetric.app.training.optimizer import set_rates, share_of_peak
+from shadowmetric.app.training.runs.lock import RunLock
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings, check_settings, with_recipe
 from shadowmetric.app.training.setup import Training, set_up
@@ -55,16 +57,19 @@ def train(
         settings, scores = run.settings(), run.scores()
         if scores is not None:
             return scores
+        check_saved(run)
         settings = settings if here is None else relocate_settings(settings, here)
     check_settings(settings)
+    lock = RunLock(run)
     try:
         with stop or Stop() as stop:
-            training = set_up(settings, run, show, stop, resume=resume)
+            training = set_up(settings, run, show, stop, resume=resume, lock=lock)
             while training.state.epoch < training.recipe.epochs and not stopped_improving(training):
                 train_epoch(training, stop)
                 finish_epoch(training, stop)
             return finish(training, stop)
     finally:
+        lock.give_back()
         show.close()
 
 
@@ -193,6 +198,7 @@ def loss_of(training: Training, embeddings: Tensor, labels: Tensor, batch: Batch
     names = [train.images.name(number) for number in batch.whole]
     details = {"epoch": state.epoch + 1, "batch": state.position, "numbers": batch.whole, "images": names}
     if training.accelerator.is_main_process:
+        training.lock.check()
         write_json(where, details | {"labels": train.labels[batch.whole].tolist()})
     raise Stopped(
         f"the loss of batch {state.position} of epoch {state.epoch + 1} is not finite; its images are listed in "

@@ -31,6 +31,7 @@ from shadowmetric.app.training.memory import (
 )
 from shadowmetric.app.training.optimizer import build_optimizer
 from shadowmetric.app.training.preparation import Parts, prepare
+from shadowmetric.app.training.runs.lock import RunLock
 from shadowmetric.app.training.runs.recipes import Recipe
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings, recipe_settings
@@ -63,6 +64,7 @@ class Training:
     accelerator: Accelerator
     show: Show
     state: State
+    lock: RunLock
     plan: Plan | None = None  # where there is a budget
 
     @property
@@ -101,7 +103,8 @@ class Training:
     def write_state(self) -> None:
         """Write the state, without waiting for the other processes."""
         if self.accelerator.is_main_process:
-            checkpoint.save(self.run.state_file, self.state, self.learned())
+            self.lock.check()
+            checkpoint.save(self.run, self.state, self.learned())
 
     def anywhere(self, *conditions: bool) -> list[bool]:
         """Return of each whether it is so on any process."""
@@ -134,8 +137,17 @@ def from_main(accelerator: Accelerator, make: Callable[[], Found]) -> Found:
     return value
 
 
-def set_up(settings: TrainSettings, run: Run, show: Show, stop: Stop | None = None, *, resume: bool) -> Training:
-    """Prepare a run; a new one gets its folder."""
+def set_up(
+    settings: TrainSettings,
+    run: Run,
+    show: Show,
+    stop: Stop | None = None,
+    *,
+    resume: bool,
+    lock: RunLock | None = None,
+) -> Training:
+    """Prepare a run; a new one gets its folder. The lock is taken by the main process, and given back by the caller."""
+    lock = lock or RunLock(run)
 
     def report(stage: str, share: float) -> None:
         if stop is not None and stop.asked:
@@ -156,6 +168,8 @@ def set_up(settings: TrainSettings, run: Run, show: Show, stop: Stop | None = No
     )
     if settings.precision == "fp16" and accelerator.device.type == "cpu":
         raise Mistake("--precision fp16 needs a GPU; on a CPU use bf16 or no.")
+    if resume:
+        from_main(accelerator, lock.take)
     begun = resume and run.state_file.exists()  # then the first weights are not needed again
     embedder = embedder_for(replace(settings, weights=None) if begun else settings).to(accelerator.device)
     loss = loss_for(settings, parts.classes).to(accelerator.device)
@@ -181,12 +195,12 @@ def set_up(settings: TrainSettings, run: Run, show: Show, stop: Stop | None = No
         ranks=accelerator.num_processes,
         multiple=settings.micro_batch or 1,
     )
-    training = Training(run, parts, recipe, wrapped, loss, optimizer, sampler, accelerator, show, State(), plan)
+    training = Training(run, parts, recipe, wrapped, loss, optimizer, sampler, accelerator, show, State(), lock, plan)
     if not resume:
-        from_main(accelerator, lambda: run.begin(settings))
+        from_main(accelerator, lambda: (lock.take(), run.begin(settings))[1])
     memory = memory_notes(plan, settings.micro_batch, len(sampler.share_of(list(range(recipe.batch)))), embedder)
     show.notes((*parts.notes, *embedder.notes, sampler.sentence(), *memory))
-    training.state = checkpoint.load(run.state_file, training.learned()) or training.state
+    training.state = checkpoint.load(run, training.learned()) or training.state
     check_same_data(training)
     show.notes(checkpoint.changed_ranks(training.state, accelerator.num_processes))
     if plan is not None:

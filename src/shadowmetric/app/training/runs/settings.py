@@ -6,7 +6,7 @@ run whatever later versions suggest.
 
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 from shadowmetric.app.data.augmentation import KINDS
 from shadowmetric.app.data.catalogue import data_root
@@ -255,9 +255,28 @@ def from_plain(document: dict[str, Any], where: Path) -> TrainSettings:
     unknown = sorted(set(document) - known)
     if unknown:
         raise Mistake(f"{where} has the setting {unknown[0]!r}, which there is not.")
+    for name, kind in get_type_hints(TrainSettings).items():
+        if name in document and not fits(document[name], kind):
+            raise Mistake(f"{where} has {str(document[name])[:60]!r} for {name}, which is no {words_of(kind)}.")
     root: str | None = document.get("data_root")
     values: dict[str, Any] = document | {"data_root": None if root is None else Path(root)}
     return TrainSettings(**values)
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Return whether a value of a file is of a setting's type; a path is a text, and any number a float."""
+    if kinds := get_args(kind):
+        return any(fits(value, one) for one in kinds)
+    if isinstance(value, bool) or kind is bool:
+        return isinstance(value, bool) and kind is bool
+    plain = {Path: str, float: int | float}.get(kind, kind)
+    return isinstance(value, plain) and not (plain is str and "\0" in value)
+
+
+def words_of(kind: Any) -> str:
+    """Return what a setting's type is called."""
+    called = {str: "text", Path: "path", int: "whole number", float: "number", bool: "true or false"}
+    return " or ".join(called.get(one, "null") for one in get_args(kind) or (kind,))
 
 
 def option(name: str) -> str:
