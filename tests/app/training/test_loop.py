@@ -1,4 +1,4 @@
-"""The loop: a run's folder, what is learned, how it stops and goes on, and that nobody looks at the test split early."""
+"""The loop: a run's folder, what is learned, how it stops and resumes, and that nobody sees the test split early."""
 
 import json
 import math
