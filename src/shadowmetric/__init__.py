@@ -96,7 +96,7 @@ __all__ = [
     "soft_triple_loss",
     "triplet_loss",
 ]
-ROOMS = ("batches", "evaluation", "losses", "mining", "ops", "types")  # that names are looked for in
+ROOMS = ("types", "mining", "losses", "batches", "evaluation", "ops")  # that names are looked for in, in this order
 
 
 if not TYPE_CHECKING:  # which has them above
