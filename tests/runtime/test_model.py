@@ -2,12 +2,13 @@
 
 import json
 
+import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from shadowmetric.runtime.errors import Mistake
-from shadowmetric.runtime.model import METADATA, OnnxModel
+from shadowmetric.runtime.model import DIGEST, DIGITS, METADATA, OnnxModel, sealed
 
 pytest_plugins = ["exported_fixtures"]
 
@@ -45,6 +46,37 @@ def test_a_model_that_is_cut_short_is_refused(tmp_path, exported, share):
     one_sentence(tmp_path / "cut.onnx")
 
 
+def test_every_change_of_an_exported_file_is_refused(tmp_path, exported):
+    stored = exported.files["fp32"].read_bytes()
+    random = np.random.default_rng(0)
+    for kind in range(60):
+        damaged = bytearray(stored)
+        place = int(random.integers(len(stored)))
+        if kind % 3 == 0:
+            damaged[place] ^= 1 << int(random.integers(8))
+        elif kind % 3 == 1:
+            damaged[place : place + 8] = random.bytes(8)
+        else:
+            del damaged[place]
+        if bytes(damaged) == stored:
+            continue
+        (tmp_path / "x.onnx").write_bytes(damaged)
+        one_sentence(tmp_path / "x.onnx")
+
+
+def test_weights_in_another_order_under_the_same_metadata_are_refused(tmp_path, exported):
+    model = onnx.load(exported.files["fp32"])
+    before = {one.key: one.value for one in model.metadata_props}
+    largest = max(model.graph.initializer, key=lambda one: len(one.raw_data))
+    largest.raw_data = numpy_helper.to_array(largest)[::-1].tobytes()
+    onnx.save(model, tmp_path / "x.onnx")
+    assert {one.key: one.value for one in onnx.load(tmp_path / "x.onnx").metadata_props} == before
+    assert "is damaged: its bytes are not those that were exported" in one_sentence(tmp_path / "x.onnx")
+    del model.metadata_props[next(n for n, one in enumerate(model.metadata_props) if one.key == "sha256")]
+    onnx.save(model, tmp_path / "x.onnx")
+    assert "does not say which bytes it had" in one_sentence(tmp_path / "x.onnx")
+
+
 def test_what_is_no_model_or_not_there_is_refused(tmp_path):
     (tmp_path / "text.onnx").write_text("hello")
     assert "is no model that onnxruntime" in one_sentence(tmp_path / "text.onnx")
@@ -72,5 +104,7 @@ def test_metadata_that_do_not_fit_the_graph_are_refused(tmp_path, exported, wron
     for one in model.metadata_props:
         if one.key == METADATA:
             one.value = wrong if isinstance(wrong, str) else json.dumps(json.loads(one.value) | wrong)
-    onnx.save(model, tmp_path / "forged.onnx")
+        if one.key == DIGEST:
+            one.value = DIGITS * "0"
+    (tmp_path / "forged.onnx").write_bytes(sealed(model.SerializeToString()))
     assert sentence in one_sentence(tmp_path / "forged.onnx")

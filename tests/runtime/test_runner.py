@@ -15,6 +15,7 @@ from PIL import Image
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.app.serving.verification.verifying import cosine_of
 from shadowmetric.runtime import runner
+from shadowmetric.runtime.digests import Digests
 from shadowmetric.runtime.images import open_image
 from shadowmetric.runtime.index_file import read_index
 from shadowmetric.runtime.model import OnnxModel
@@ -174,7 +175,7 @@ def test_it_starts_from_anywhere_with_the_bundle_named(device, copy, tmp_path):
     [
         ("index.shadowmx", b"shadowmx", "is cut short"),
         ("index.shadowmx", b"something else", "is no index"),
-        ("model.onnx", b"something else", "is no model that onnxruntime"),
+        ("model.onnx", b"something else", "model.onnx is not as it was written"),
     ],
 )
 def test_damaged_files_are_one_sentence(device, copy, images, name, stored, sentence):
@@ -183,11 +184,12 @@ def test_damaged_files_are_one_sentence(device, copy, images, name, stored, sent
 
 
 def test_an_index_or_a_threshold_of_another_model_is_refused(device, copy, exported, images):
-    shutil.copy(exported.files["fp32"], copy / "model.onnx")
+    other = exported.files["fp32"].read_bytes()
+    Digests(copy).write(copy / "model.onnx", lambda place: place.write_bytes(other))
     whole = images / "digit 3" / "0.png"
     assert "was made by another model" in one_line(device("search", whole, code=2).stderr)
     assert "was measured with another model" in one_line(device("verify", whole, whole, code=2).stderr)
-    (copy / "calibration.json").write_text("{")
+    Digests(copy).write(copy / "calibration.json", lambda place: place.write_text("{"))
     assert "calibration.json cannot be read" in one_line(device("verify", whole, whole, code=2).stderr)
 
 

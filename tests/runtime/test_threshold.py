@@ -115,6 +115,13 @@ def test_nonsense_is_refused(name):
             calibration_from(TABLE.plain() | {name: value}, "x.json")
 
 
+def test_a_table_with_another_figure_is_refused():
+    found = TABLE.plain()
+    for change in ({"genuine_pairs": TABLE.genuine_pairs + 1}, {"confidence": [0.0, *TABLE.confidence[1:]]}):
+        with pytest.raises(Mistake, match=r"x\.json is not as it was written; remove it"):
+            calibration_from(found | change, "x.json")
+
+
 @pytest.mark.parametrize("found", [None, [], {}, "x", 3, [TABLE.plain()]])
 def test_what_is_no_calibration_is_refused(found):
     with pytest.raises(Mistake, match=r"x\.json is no calibration"):

@@ -3,6 +3,7 @@
     model.onnx         squares of pixels -> rows of length 1
     index.shadowmx     rows of images that this very model made
     calibration.json   what cosine means "the same", measured with this model
+    digests.json       the SHA-256 of model and threshold; the index has its own inside
     device/            this program
 
 Memory: the model, and the pages of the index that are in use.
@@ -18,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .digests import Digests
 from .entries import About, Hit
 from .errors import BrokenImage, Mistake
 from .exact_cosines import cosine
@@ -28,6 +30,7 @@ from .search import nearest
 from .threshold import Calibration, Decision, calibration_from
 
 MODEL, INDEX, CALIBRATION = "model.onnx", "index.shadowmx", "calibration.json"
+REMEDY = "make the bundle again"
 MOST_BYTES = 2**29  # of one image's file
 
 
@@ -54,12 +57,14 @@ class Bundle:
         if not (folder / MODEL).is_file():
             raise Mistake(f"{folder} is no bundle: there is no {MODEL} in it; name one by --bundle.")
         self.folder = folder
+        self.digests = Digests(folder, REMEDY)
+        self.digests.check(folder / MODEL)
         self.model = OnnxModel(folder / MODEL, threads)
 
     def index(self) -> tuple[About, Contents]:
         """Return the index, if the model made it."""
         about, contents = read_index(self.folder / INDEX)
-        if about.fingerprint != self.model.about.fingerprint:
+        if (about.fingerprint, about.digest) != (self.model.about.fingerprint, self.model.about.digest):
             raise Mistake(f"{self.folder / INDEX} was made by another model than {MODEL} beside it; make both anew.")
         return about, contents
 
@@ -67,10 +72,12 @@ class Bundle:
         """Return the threshold, if it was measured with the model."""
         file = self.folder / CALIBRATION
         try:
-            payload = json.loads(file.read_text(encoding="utf-8"))
+            payload = json.loads(self.digests.read(file))
+        except Mistake:
+            raise
         except (OSError, RecursionError, ValueError) as error:
-            raise Mistake(f"{file} cannot be read ({error}); make the bundle again.") from None
-        calibration = calibration_from(payload, str(file), "make the bundle again")
+            raise Mistake(f"{file} cannot be read ({error}); {REMEDY}.") from None
+        calibration = calibration_from(payload, str(file), REMEDY)
         if calibration.fingerprint != self.model.about.fingerprint:
             raise Mistake(f"{file} was measured with another model than {MODEL} beside it; make both anew.")
         return calibration

@@ -93,8 +93,8 @@ class Digests:
             stored = json.loads(text.decode("ascii"))
             found, whole = stored["sha256"], stored["of_these"]
         except (KeyError, RecursionError, TypeError, ValueError):
-            found = whole = None
-        if not is_record(found) or whole != digest_of(found):
+            found, whole = None, None
+        if not isinstance(found, dict) or not is_record(found) or whole != digest_of(found):
             raise Mistake(f"{self.file} is damaged; {self.remedy}.")
         return found
 
@@ -118,9 +118,9 @@ class Digests:
                 raise Mistake(f"{file} {what}; {self.remedy}.")
 
 
-def is_record(found: Any) -> bool:
-    """Return whether JSON holds digests by name."""
-    return isinstance(found, dict) and all(
+def is_record(found: dict[str, Any]) -> bool:
+    """Return whether a table of JSON holds digests by name."""
+    return all(
         isinstance(digests, list) and all(isinstance(one, str) and len(one) == HEXADECIMAL for one in digests)
         for digests in found.values()
     )

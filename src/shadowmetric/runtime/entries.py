@@ -6,7 +6,7 @@ in PostgreSQL, and in the addresses of the server.
 
 import hashlib
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from .errors import Mistake
@@ -43,10 +43,19 @@ class About:
     model: tuple[str, ...]  # places of the run or the .onnx file: beside the index, and absolute
     root: str  # the folder that paths are below
     trained: dict[str, str] = field(default_factory=dict)  # how, in words for people
+    digest: str = ""  # of the very file that embeds or embedded: a run's own weights have their fingerprint
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         return asdict(self) | {"model": list(self.model)}
+
+
+def same_rows(one: About, other: About) -> bool:
+    """Return whether two models give the same rows: one file, or a run's own weights and a file made of them."""
+    if (one.fingerprint, one.dim, one.shape) != (other.fingerprint, other.dim, other.shape):
+        return False
+    digests = {about.digest or about.fingerprint for about in (one, other)}
+    return len(digests) == 1 or one.fingerprint in digests
 
 
 def about_from(payload: Any, where: str) -> About:
@@ -56,6 +65,7 @@ def about_from(payload: Any, where: str) -> About:
         trained = {str(name): str(value) for name, value in payload["trained"].items()}
         places = tuple(str(place) for place in payload["model"])
         about = About(int(payload["dim"]), str(payload["fingerprint"]), shape, places, str(payload["root"]), trained)
+        about = replace(about, digest=str(payload["digest"]))
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise Mistake(f"{where} does not say which model it is of ({error!r}); index the images again.") from None
     if about.dim < 1:

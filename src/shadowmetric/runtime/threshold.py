@@ -9,6 +9,8 @@ A calibration is a table: cosines in rising order, and for each
 For a wanted rate of false accepts the threshold is the smallest cosine of the table whose share is at most that.
 """
 
+import hashlib
+import json
 import math
 from bisect import bisect_left, bisect_right
 from dataclasses import asdict, dataclass
@@ -16,6 +18,7 @@ from typing import Any
 
 from .errors import Mistake
 
+DIGEST = "sha256"
 COLUMNS = ("cosines", "false_accepts", "true_accepts", "confidence")
 
 
@@ -70,8 +73,14 @@ class Calibration:
         return self.confidence[max(0, bisect_right(self.cosines, cosine) - 1)]
 
     def plain(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return asdict(self)
+        """Return it as JSON has it, with its digest: a table with one other figure would decide otherwise."""
+        found = asdict(self)
+        return found | {DIGEST: digest_of(found)}
+
+
+def digest_of(found: dict[str, Any]) -> str:
+    """Return the digest of what a calibration holds."""
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
 
 
 def round_up(rate: float) -> float:
@@ -92,4 +101,6 @@ def calibration_from(payload: Any, where: str, remedy: str = "remove it, and it 
         raise Mistake(f"{where} has columns of different lengths; {remedy}.")
     if calibration.impostor_pairs < 1 or list(calibration.cosines) != sorted(calibration.cosines):
         raise Mistake(f"{where} makes no sense; {remedy}.")
+    if payload.get(DIGEST) != calibration.plain()[DIGEST]:
+        raise Mistake(f"{where} is not as it was written; {remedy}.")
     return calibration

@@ -4,6 +4,7 @@ import shutil
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
 from changed_runs import rewrite
 from image_folders import DIM, FakeModel, indexed, write_folder, write_run
@@ -11,7 +12,11 @@ from image_folders import DIM, FakeModel, indexed, write_folder, write_run
 from shadowmetric.app.serving.model import Model, RunModel, fingerprint, model_of, open_model, places_of, relative
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.errors import Mistake
+from shadowmetric.runtime.entries import same_rows
 from shadowmetric.runtime.index_file import read_index
+from shadowmetric.runtime.model import OnnxModel, sealed
+
+pytest_plugins = ["exported_fixtures"]
 
 
 @pytest.fixture
@@ -171,3 +176,42 @@ def test_a_damaged_export_does_not_cost_the_run(run):
     exported.parent.mkdir()
     exported.write_bytes(b"cut short")
     assert isinstance(open_model(run), RunModel)
+
+
+@pytest.fixture
+def forged(digits_run, exported, tmp_path):
+    """Return a copy of an exported run, and one of its model with other weights, sealed anew: only who kept a digest
+    of the file itself can tell."""
+    folder = tmp_path / "copied"
+    shutil.copytree(digits_run.folder, folder)
+    model = onnx.load(exported.files["fp32"])
+    largest = max(model.graph.initializer, key=lambda one: len(one.raw_data))
+    largest.raw_data = onnx.numpy_helper.to_array(largest)[::-1].tobytes()
+    next(one for one in model.metadata_props if one.key == "sha256").value = "0" * 64
+    (tmp_path / "forged.onnx").write_bytes(sealed(model.SerializeToString()))
+    return folder, tmp_path / "forged.onnx"
+
+
+def test_an_exported_model_stands_for_its_run_only_if_the_export_wrote_it(forged):
+    folder, forged_file = forged
+    assert isinstance(open_model(folder), OnnxModel)
+    shutil.copy(forged_file, folder / "export" / "model.onnx")
+    OnnxModel(forged_file)  # whole in itself
+    assert isinstance(open_model(folder), RunModel)
+    (folder / "export" / "digests.json").unlink()
+    assert isinstance(open_model(folder), RunModel)
+
+
+def test_an_index_knows_the_file_that_made_it(forged, exported):
+    _, forged_file = forged
+    whole, other = (OnnxModel(file).about for file in (exported.files["fp32"], forged_file))
+    assert whole.fingerprint == other.fingerprint
+    assert same_rows(whole, whole)
+    assert not same_rows(whole, other)
+
+
+def test_a_run_s_weights_that_were_exchanged_are_refused(run, tmp_path):
+    other = Run(write_run(tmp_path / "other", 1))
+    shutil.copy(other.best_file, Run(run).best_file)
+    with pytest.raises(Mistake, match=r"best\.safetensors is not as it was written"):
+        open_model(run)

@@ -5,6 +5,7 @@ imported when `main` runs, since torch takes seconds in which people press Ctrl-
 """
 
 import contextlib
+import errno
 import importlib.util
 import os
 import signal
@@ -40,6 +41,7 @@ NEEDED = (  # what the extra `app` brings, as it is imported
     "torchvision",
     "yaml",
 )
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 Application = Callable[..., Any]  # (config, first_help=...) -> a cyclopts App
 
 
@@ -104,8 +106,9 @@ def exit_code(error: BaseException, pressed: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if isinstance(error, OSError):  # a full disk, a folder that may not be written to
-        named = "" if error.filename is None else f"{error.filename}: "
-        print(f"{who()}{one_line(named + (error.strerror or str(error)))}.", file=sys.stderr)
+        named = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        remedy = "; make room there, and run the command again" if error.errno in NO_ROOM else ""
+        print(f"{who()}{one_line(named + (error.strerror or str(error)))}{remedy}.", file=sys.stderr)
         return 1
     raise error
 

@@ -2,7 +2,9 @@
 
 Both take the same squares of pixels (`runtime/images.py`) and give rows of length 1, so that an index does not care
 which of the two made it; but rows of two models must not be compared, so each has a fingerprint, the SHA-256 of its
-weights, and an index remembers it.
+weights, and an index remembers it. An exported file states the fingerprint of its run, and what it states is only worth
+something if its bytes are those that were exported: it has a digest of them inside, the folder that it was exported to
+has one of the whole file, and an index has that of the file that made it.
 """
 
 import functools
@@ -19,7 +21,8 @@ import numpy as np
 from shadowmetric.app.serving.places import check_run
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.errors import Mistake
-from shadowmetric.runtime.entries import About
+from shadowmetric.runtime.digests import Digests
+from shadowmetric.runtime.entries import About, same_rows
 from shadowmetric.runtime.images import Shape
 
 if TYPE_CHECKING:
@@ -84,7 +87,8 @@ def about_run(run: Run) -> About:
         shape = Shape(settings.size, settings.resize, settings.channels)
     except (TypeError, ValueError) as error:
         raise Mistake(f"{run.settings_file} makes no sense ({error}).") from None
-    return About(settings.dim, fingerprint(run.best_file), shape, (str(run.folder.resolve()),), "", story(run))
+    weights = run.check(run.best_file)
+    return About(settings.dim, weights, shape, (str(run.folder.resolve()),), "", story(run), weights)
 
 
 def story(run: Run) -> dict[str, str]:
@@ -102,11 +106,6 @@ def portable_name(data: str) -> str:
     """Return a dataset's name without the folders of this machine: folder:/a/b becomes folder:b."""
     kind, colon, place = data.partition(":")
     return f"{kind}:{Path(place).name}" if colon else data
-
-
-def same_rows(old: About, new: About) -> bool:
-    """Return whether two models give the same rows."""
-    return (old.fingerprint, old.dim, old.shape) == (new.fingerprint, new.dim, new.shape)
 
 
 def fingerprint(file: Path) -> str:
@@ -133,6 +132,9 @@ def open_model(place: Path, threads: int | None = None) -> Model:
     exported = place / EXPORTED
     if exported.exists():
         try:
+            if not (digests := Digests(exported.parent)).has_record():  # it may be of anything
+                return model
+            digests.check(exported)
             quicker = onnx_model(exported, place, threads)
         except Mistake:  # a damaged copy, or no onnxruntime; the run itself is there
             return model

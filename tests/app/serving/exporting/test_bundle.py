@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,8 +16,9 @@ from shadowmetric.app.serving.exporting.resident import HOUSE
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.app.serving.model import model_of
 from shadowmetric.errors import Mistake
+from shadowmetric.runtime.bundle import Bundle
 from shadowmetric.runtime.images import open_image
-from shadowmetric.runtime.index_file import read_index
+from shadowmetric.runtime.index_file import read_index, write_index
 from shadowmetric.runtime.model import OnnxModel
 
 pytest_plugins = ["exported_fixtures"]
@@ -36,19 +38,42 @@ def test_it_has_all_that_a_device_needs(bundled):
         "README.txt",
         "calibration.json",
         "device",
+        "digests.json",
         "index.shadowmx",
         "model.onnx",
         "requirements.txt",
     ]
-    for file in (HOUSE / "runtime").glob("*.py"):
+    for file in (HOUSE / bundling.ROOM).glob("*.py"):
         assert (bundled.folder / "device" / file.name).read_bytes() == file.read_bytes()
-    assert names(bundled.folder / "device") == sorted(file.name for file in (HOUSE / "runtime").glob("*.py"))
+    assert names(bundled.folder / "device") == sorted(file.name for file in (HOUSE / bundling.ROOM).glob("*.py"))
     needs = (bundled.folder / "requirements.txt").read_text().split()
     assert [need.partition(">")[0] for need in needs] == ["numpy", "onnxruntime", "pillow"]
     assert "python -m device search" in (bundled.folder / "README.txt").read_text()
     assert (bundled.model, bundled.images, bundled.broken) == ("int8", 40, [])
     files = [file for file in bundled.folder.rglob("*") if file.is_file()]
     assert bundled.bytes == sum(file.stat().st_size for file in files)
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "calibration.json", "digests.json"])
+def test_a_bundle_whose_files_were_changed_is_refused_by_name(copy, name):
+    random, file = np.random.default_rng(0), copy / name
+    stored = file.read_bytes()
+    for _ in range(20):
+        damaged = bytearray(stored)
+        damaged[random.integers(len(stored))] ^= 1 << random.integers(7)
+        file.write_bytes(damaged)
+        if name.endswith(".json") and damaged.split() == stored.split():
+            continue
+        with pytest.raises(Mistake, match=r"damaged|not as it was written|not in digests"):
+            Bundle(copy).calibration()
+
+
+def test_an_index_of_a_file_with_the_same_fingerprint_is_refused(copy):
+    about, contents = read_index(copy / "index.shadowmx")
+    assert about.digest == OnnxModel(copy / "model.onnx").about.digest
+    write_index(copy / "index.shadowmx", replace(about, digest="0" * 64), contents)
+    with pytest.raises(Mistake, match="was made by another model"):
+        Bundle(copy).index()
 
 
 def test_model_index_and_threshold_are_of_one_model(bundled, exported, images):
@@ -78,8 +103,6 @@ def test_the_product_opens_its_index_with_its_model(bundled):
 
 
 def test_the_float_model_is_taken_if_the_other_was_refused(digits_run, exported, images, tmp_path):
-    from dataclasses import replace
-
     refused = replace(exported, files={"fp32": exported.files["fp32"]}, refusal="too bad")
     found = write_bundle(digits_run, refused, tmp_path / "new", images)
     assert found.model == "fp32"

@@ -36,7 +36,7 @@ def figures(exported, **lost):
 
 def test_the_files_are_in_the_runs_folder_and_parity_json_has_the_figures(digits_run, exported):
     assert exported.folder == digits_run.folder / "export"
-    assert names(exported.folder) == ["model-int8.onnx", "model.onnx", "parity.json"]
+    assert names(exported.folder) == ["digests.json", "model-int8.onnx", "model.onnx", "parity.json"]
     found = json.loads((exported.folder / "parity.json").read_text())
     assert found == json.loads(json.dumps(exported.plain()))
     assert (found["images"], found["dataset"], found["refusal"]) == (IMAGES, "digits", None)
@@ -53,7 +53,7 @@ def test_an_8_bit_model_below_the_limit_is_not_written_and_none_is_left_from_bef
 ):
     shutil.copy(exported.files["int8"], tmp_path / "model-int8.onnx")
     refused = export(digits_run, tmp_path, limit=-1.0, images=20)
-    assert names(tmp_path) == ["model.onnx", "parity.json"]
+    assert names(tmp_path) == ["digests.json", "model.onnx", "parity.json"]
     assert list(refused.files) == ["fp32"]
     assert refused.refusal is not None
     found = json.loads((tmp_path / "parity.json").read_text())
@@ -66,8 +66,8 @@ def test_a_loss_that_is_accepted_is_written(exported, tmp_path):
     assert place_exports(exported.files, lossy, tmp_path / "a", 5, "digits", 0.01, False).refusal is not None
     accepted = place_exports(exported.files, lossy, tmp_path / "b", 5, "digits", 0.01, True)
     assert accepted.refusal is None
-    assert names(tmp_path / "a") == ["model.onnx", "parity.json"]
-    assert names(tmp_path / "b") == ["model-int8.onnx", "model.onnx", "parity.json"]
+    assert names(tmp_path / "a") == ["digests.json", "model.onnx", "parity.json"]
+    assert names(tmp_path / "b") == ["digests.json", "model-int8.onnx", "model.onnx", "parity.json"]
 
 
 def test_the_refusal_has_both_figures_the_limit_and_the_remedy(exported):
@@ -91,7 +91,7 @@ def test_a_float_file_that_gives_other_rows_stops_the_export(exported, tmp_path)
 def test_without_int8_one_model_is_made_and_another_is_left_alone(quick, digits_run, tmp_path):
     (tmp_path / "model-int8.onnx").write_bytes(b"old")
     found = export(digits_run, tmp_path, int8=False, images=20)
-    assert names(tmp_path) == ["model-int8.onnx", "model.onnx", "parity.json"]
+    assert names(tmp_path) == ["digests.json", "model-int8.onnx", "model.onnx", "parity.json"]
     assert (tmp_path / "model-int8.onnx").read_bytes() == b"old"
     assert [one.model for one in found.measured] == ["torch", "fp32"]
 

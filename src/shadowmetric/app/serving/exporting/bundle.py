@@ -10,6 +10,7 @@ kill between the two renames leaves it under a hidden name beside. A folder that
 Memory: the rows in float16, and what `embedding.py` says.
 """
 
+import json
 import secrets
 import shutil
 from dataclasses import dataclass, replace
@@ -29,13 +30,14 @@ from shadowmetric.app.training.runs.run import Run
 from shadowmetric.errors import Mistake
 from shadowmetric.progress import Report
 from shadowmetric.runtime.bundle import CALIBRATION, INDEX, MODEL
-from shadowmetric.runtime.files import write_json, write_text, write_whole
+from shadowmetric.runtime.digests import RECORD, Digests
+from shadowmetric.runtime.files import write_text
 from shadowmetric.runtime.index_file import Contents, read_index, write_index
 from shadowmetric.runtime.model import OnnxModel
 
 README, REQUIREMENTS, PROGRAM = "README.txt", "requirements.txt", "device"
 ROOM = "runtime"  # of this house, which is the program of a bundle
-OURS = {MODEL, INDEX, CALIBRATION, README, REQUIREMENTS, PROGRAM}
+OURS = {MODEL, INDEX, CALIBRATION, RECORD, README, REQUIREMENTS, PROGRAM}
 NEEDS = ("numpy>=2.2", "onnxruntime>=1.22", "pillow>=11")
 HOW = f"""\
 Search and compare images, in this folder, with Python 3.11 or later (no torch):
@@ -75,12 +77,14 @@ def write_bundle(
     beside = out.parent / f".{out.name}.{secrets.token_hex(8)}"
     beside.mkdir(parents=True)
     try:
-        write_whole(beside / MODEL, lambda place: shutil.copyfile(exported.files[name], place))
+        digests = Digests(beside)
+        digests.write(beside / MODEL, lambda place: shutil.copyfile(exported.files[name], place))
         model = OnnxModel(beside / MODEL)
         broken: list[str] = []
         contents = build_bundle_index(model, listing, broken, tell)
         write_index(beside / INDEX, replace(model.about, model=(MODEL,), root=""), contents)
-        write_json(beside / CALIBRATION, calibrate(run, model, data_root=data_root, tell=tell).plain())
+        threshold = json.dumps(calibrate(run, model, data_root=data_root, tell=tell).plain(), indent=2) + "\n"
+        digests.write(beside / CALIBRATION, lambda place: place.write_text(threshold, encoding="ascii"))
         shutil.copytree(HOUSE / ROOM, beside / PROGRAM, ignore=shutil.ignore_patterns("__pycache__"))
         write_text(beside / README, HOW)
         write_text(beside / REQUIREMENTS, "".join(f"{need}\n" for need in NEEDS))

@@ -4,11 +4,14 @@ Every file is compared with torch before it takes its place. The float file must
 refused if its Recall@1 is more than `limit` below torch's, unless the loss is accepted; then none is left from before
 either, and parity.json says so. The ranges of 8-bit numbers come from training images, never from test images.
 
-parity.json holds the SHA-256 of each file: whoever finds another beside it has met a kill between the two.
+parity.json holds the SHA-256 of each file: whoever finds another beside it has met a kill between the two. So does
+digests.json, without which an exported model does not stand for its run.
 
 Memory: the model a few times, and the rows of the test images.
 """
 
+import contextlib
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -27,7 +30,8 @@ from shadowmetric.app.training.runs.origin import origin
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.errors import Mistake, Stopped
 from shadowmetric.progress import Report
-from shadowmetric.runtime.files import write_json, write_whole
+from shadowmetric.runtime.digests import Digests
+from shadowmetric.runtime.files import write_json
 
 NAMES = {FLOAT: "model.onnx", INT8: "model-int8.onnx"}
 LIMIT = 0.01
@@ -96,7 +100,7 @@ def export(
     embedder, about, dataset = load_embedder(run), about_run(run), dataset_of(run, data_root)
     from shadowmetric.app.serving.exporting.onnx_file import write_onnx
 
-    with tempfile.TemporaryDirectory() as made_in:
+    with disk_errors(folder), tempfile.TemporaryDirectory() as made_in:
         exports = {FLOAT: Path(made_in) / NAMES[FLOAT]}
         tell("tracing the model", 0.0)
         write_onnx(embedder, about, exports[FLOAT])
@@ -109,6 +113,24 @@ def export(
         skip = run.settings().broken == "skip"
         measured, count = measure_parity(run.folder, run.best_file, exports, split, skip_broken=skip, tell=tell)
         return place_exports(exports, measured, folder, count, dataset.name, limit, accept)
+
+
+@contextlib.contextmanager
+def disk_errors(folder: Path) -> Iterator[None]:
+    """Say where there is no room, in the folder or where its files are prepared; their own names are nobody's."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        reason, there = os.strerror(error.errno), Path(str(error.filename or folder))
+        if folder in there.parents:
+            raise Stopped(f"{there} cannot be written ({reason}); make room there, or name another --out.") from None
+        prepared = tempfile.gettempdir()
+        raise Stopped(
+            f"{folder}: its files cannot be prepared in {prepared} ({reason}); make room there, or name another folder "
+            "by the variable TMPDIR."
+        ) from None
 
 
 def check(images: int, calibration: int, limit: float) -> None:
@@ -146,7 +168,7 @@ def place_exports(
     refusal = None if INT8 not in exports or accept else refusal_of(figures, limit)
     kept = {name: file for name, file in exports.items() if name != INT8 or refusal is None}
     for name, file in kept.items():
-        write_whole(folder / NAMES[name], lambda place, file=file: shutil.copyfile(file, place))
+        Digests(folder).write(folder / NAMES[name], lambda place, file=file: shutil.copyfile(file, place))
     if INT8 in exports and INT8 not in kept:
         (folder / NAMES[INT8]).unlink(missing_ok=True)
     files = {name: folder / NAMES[name] for name in kept}

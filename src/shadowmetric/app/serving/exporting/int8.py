@@ -44,7 +44,7 @@ def write_int8(exported: Path, path: Path, batches: Iterator[np.ndarray]) -> Non
     model = onnx.load(exported)
     about = about_from(json.loads(metadata(model)[METADATA]), str(exported))
     graph = quantize_model(model, batches)
-    describe(graph, replace(about, fingerprint=int8_fingerprint(about, graph)))
+    describe(graph, replace(about, fingerprint=int8_fingerprint(about, graph), digest=""))
     save(graph, path)
 
 

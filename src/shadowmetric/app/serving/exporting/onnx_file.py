@@ -31,7 +31,7 @@ from shadowmetric.app.serving.model import portable_name
 from shadowmetric.errors import Mistake
 from shadowmetric.runtime.entries import About
 from shadowmetric.runtime.files import write_whole
-from shadowmetric.runtime.model import METADATA
+from shadowmetric.runtime.model import DIGEST, DIGITS, METADATA, sealed
 
 INPUT, OUTPUT = "pixels", "embeddings"
 SHORTEST_ROW = 1e-12  # a zero row has no direction; dividing by this keeps it zero
@@ -87,7 +87,7 @@ def portable(about: About) -> About:
     """Return what is known of a model without the folders of this machine; `folder:/a/b` becomes `folder:b`."""
     trained = dict(about.trained)
     trained["data"] = portable_name(trained.get("data", ""))
-    return replace(about, model=(), root="", trained=trained)
+    return replace(about, model=(), root="", trained=trained, digest="")
 
 
 def describe(graph: Any, about: About) -> None:
@@ -98,6 +98,7 @@ def describe(graph: Any, about: About) -> None:
         "preprocessing": preprocessing(about),
         "similarity": f"cosine: the dot product of two rows, which have length 1 and {about.dim} numbers",
         **{f"trained: {name}": value for name, value in about.trained.items()},
+        DIGEST: DIGITS * "0",  # `save` puts it in
     }
     for name, value in words.items():
         graph.metadata_props.add(key=name, value=value)
@@ -126,7 +127,8 @@ def save(graph: Any, path: Path) -> None:
     """Write a graph into one file that takes its place at once."""
     if (size := graph.ByteSize()) > MOST_BYTES:
         raise Mistake(f"the model takes {size:,} bytes; one .onnx file holds at most {MOST_BYTES:,}.")
-    write_whole(path, lambda place: place.write_bytes(graph.SerializeToString()))
+    stored = sealed(graph.SerializeToString())
+    write_whole(path, lambda place: place.write_bytes(stored))
 
 
 @contextlib.contextmanager

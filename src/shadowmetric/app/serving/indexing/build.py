@@ -24,11 +24,11 @@ from filelock import FileLock, Timeout
 
 from shadowmetric.app.serving.indexing.embedding import BATCH, digests_of, embed_images
 from shadowmetric.app.serving.indexing.listing import Listed, Listing
-from shadowmetric.app.serving.model import Model, places_of, same_rows
+from shadowmetric.app.serving.model import Model, places_of
 from shadowmetric.app.serving.places import check_writable
 from shadowmetric.errors import Mistake
 from shadowmetric.progress import Report
-from shadowmetric.runtime.entries import About
+from shadowmetric.runtime.entries import About, same_rows
 from shadowmetric.runtime.index_file import Contents, read_index, write_index
 
 PART_EVERY = 30.0  # seconds

@@ -16,6 +16,7 @@ from shadowmetric.app.serving.galleries.elsewhere import open_with_images
 from shadowmetric.app.serving.galleries.gallery import Gallery
 from shadowmetric.app.serving.model import Model, model_of
 from shadowmetric.app.serving.server.searched import Searched
+from shadowmetric.runtime.entries import same_rows
 
 EVERY_SECONDS = 1.0
 NO_KEY = "0" * 32
@@ -48,7 +49,7 @@ class IndexFile:
     def open(self, model: Model) -> tuple[Gallery, Model]:
         """Return the gallery in the file, and its model."""
         gallery = open_with_images(str(self.path), self.images, own=True)
-        if gallery.about.fingerprint != model.about.fingerprint:
+        if not same_rows(gallery.about, model.about):
             model = model_of(gallery.about, self.path, self.instead, self.threads)
         return gallery, model
 

@@ -24,11 +24,11 @@ import numpy as np
 from shadowmetric.app.serving.galleries.gallery import POSTGRES
 from shadowmetric.app.serving.indexing.embedding import BATCH, Embedded, digests_of, embed_images
 from shadowmetric.app.serving.indexing.listing import Listed, Listing
-from shadowmetric.app.serving.model import Model, same_rows
+from shadowmetric.app.serving.model import Model
 from shadowmetric.app.serving.stores.store import Store
 from shadowmetric.errors import Mistake
 from shadowmetric.progress import Report
-from shadowmetric.runtime.entries import key_of
+from shadowmetric.runtime.entries import key_of, same_rows
 
 LOOKED_UP = 256  # images that a store is asked for at once
 Item = TypeVar("Item")
