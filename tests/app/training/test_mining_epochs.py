@@ -3,6 +3,7 @@
 import os
 import signal
 from dataclasses import replace
+from math import inf
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from shadowmetric import AllMiner, BatchHardMiner, HardMiner, SemiHardMiner
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.mining_epochs import mine_as_at
 from shadowmetric.app.training.runs.run import Run
-from shadowmetric.app.training.runs.settings import TrainSettings, check_settings
+from shadowmetric.app.training.runs.settings import TrainSettings, check_settings, with_recipe
 from shadowmetric.app.training.setup import loss_for
 from shadowmetric.app.training.show import Silent
 from shadowmetric.errors import Interrupted, Mistake
@@ -22,6 +23,15 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 WARMED = TrainSettings(device="cpu", epochs=3, batches=4, batch=20, per_class=2, patience=0, miner="hard")
 WARMED = replace(WARMED, semi_hard_epochs=1)
+UNITS = {  # of a loss's miner by name
+    "shadow": "gap",
+    "triplet": "squared",
+    "soft_margin_triplet": "distance",
+    "angular_triplet": "angle",
+    "triplet_control": "gap",
+    "double_shadow": "gap",
+    "pml:TripletMarginLoss": "distance",
+}
 KINDS = {"hard": HardMiner, "batch_hard": BatchHardMiner, "all": AllMiner}
 
 
@@ -69,10 +79,14 @@ def test_a_run_that_was_stopped_mines_as_the_other_did(tmp_path, epoch):
 
 
 @pytest.mark.parametrize("miner", KINDS)
+@pytest.mark.parametrize("mining_unit", ["loss", "squared"])
 @pytest.mark.parametrize("name", [*LOSSES, "pml:TripletMarginLoss"])
-def test_every_loss_of_triplets_changes_its_miner_and_no_other_has_one(name, miner):
+def test_every_loss_of_triplets_changes_its_miner_and_no_other_has_one(name, mining_unit, miner):
     ours = not name.startswith("pml:")
-    settings = replace(WARMED, loss=name, miner=miner, semi_hard_epochs=2, cross_batch_memory=0, scratch_mb=1)
+    settings = replace(WARMED, loss=name, miner=miner, mining_unit=mining_unit, semi_hard_epochs=2, scratch_mb=1)
+    settings = replace(settings, cross_batch_memory=0)
+    unit = UNITS.get(name, "squared") if mining_unit == "loss" else "squared"
+    margin = inf if name == "soft_margin_triplet" and mining_unit == "loss" else 0.2  # it never lets go of a triplet
     if ours and name not in ("soft_triple", "arc_face"):
         settings = replace(settings, cross_batch_memory=8, length_penalty=0.1)
     loss = loss_for(settings, classes=3)
@@ -82,8 +96,28 @@ def test_every_loss_of_triplets_changes_its_miner_and_no_other_has_one(name, min
         now = [module.__dict__["miner"] for module in loss.modules() if module.__dict__.get("miner") is not None]
         assert [type(one) for one in now] == [kind] * len(first)
         assert all(getattr(one, "scratch_bytes", 2**20) == 2**20 for one in now)
-        assert all(getattr(one, "margin", 0.2) == 0.2 for one in now)
+        assert all(getattr(one, "margin", margin) == margin for one in now)
+        assert all(one.unit == unit for one in now if not isinstance(one, AllMiner))
     assert now == first
+
+
+@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("unit_rows", [True, False])
+def test_the_paper_s_recipe_mines_in_squared_distance_on_unit_rows_whatever_the_loss(name, unit_rows):
+    settings = TrainSettings(loss=name, unit_rows=unit_rows, weights="none")
+    default, paper = (with_recipe(replace(settings, recipe=recipe)) for recipe in ("default", "paper"))
+    assert (default.mining_unit, paper.mining_unit) == ("loss", "squared")
+    scratch = settings.scratch_mb * 2**20
+    assert loss_for(paper, classes=3).miner == SemiHardMiner(0.2, scratch_bytes=scratch)
+    own = loss_for(default, classes=3).miner
+    assert (own.unit, own.normalize) == (UNITS[name], unit_rows)
+    chosen = with_recipe(replace(settings, recipe="paper", mining_unit="loss"))
+    assert loss_for(chosen, classes=3).miner == own
+
+
+def test_an_unknown_mining_unit_is_refused():
+    with pytest.raises(Mistake, match="--mining-unit is 'gap'; choose one of loss, squared"):
+        check_settings(TrainSettings(mining_unit="gap"))
 
 
 @pytest.mark.parametrize(
