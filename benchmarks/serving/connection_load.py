@@ -43,7 +43,7 @@ class Tally:
     others: int = 0
     closed: int = 0
 
-    def row(self) -> dict[str, float]:
+    def row(self) -> dict[str, int | float]:
         """Return the figures."""
         asked = len(self.times) + self.others
         times = sorted(self.times)
@@ -162,7 +162,7 @@ def serving(index: Path, log: Path, descriptors: int | None) -> Iterator[int]:
         process.communicate()
 
 
-def measure(choice: argparse.Namespace) -> list[dict[str, float]]:
+def measure(choice: argparse.Namespace) -> list[dict[str, int | float]]:
     """Return a row for the busy ones alone, and one for all at once."""
     rows, body = [], choice.image.read_bytes()
     with tempfile.TemporaryDirectory() as folder:
@@ -171,7 +171,7 @@ def measure(choice: argparse.Namespace) -> list[dict[str, float]]:
             for idle, slow in ((0, 0), (choice.idle, choice.slow)):
                 before = log.stat().st_size
                 tally = asyncio.run(load(port, body, idle, slow, choice.busy, choice.seconds))
-                row: dict[str, float] = {"descriptors": choice.descriptors or 0, "idle": idle, "slow": slow}
+                row: dict[str, int | float] = {"descriptors": choice.descriptors or 0, "idle": idle, "slow": slow}
                 row |= {"busy": choice.busy, "seconds": choice.seconds} | tally.row()
                 rows.append(row | {"log_bytes": log.stat().st_size - before, "resident_mb": resident_mb(port)})
                 print(", ".join(f"{name} {value:,.4g}" for name, value in rows[-1].items()), flush=True)

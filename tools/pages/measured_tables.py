@@ -24,7 +24,7 @@ from tools.pages.integration_tables import (
     trainers_table,
 )
 from tools.pages.record_files import record_file
-from tools.pages.serving_tables import device_table, load_table, parity_table, search_table
+from tools.pages.serving_tables import connections_table, device_table, load_table, parity_table, search_table
 
 Rows = list[dict[str, str]]
 NONE = ""
@@ -67,6 +67,7 @@ def make_measured_tables(root: Path) -> dict[str, dict[str, Table]]:
             "device": device_table(rows("device.csv")),
             "search": search_table(rows("search.csv")),
             "load": load_table(rows("load.csv")),
+            "connections": connections_table(rows("connections.csv")),
         },
     }
 

@@ -93,3 +93,29 @@ def load_table(rows: Rows) -> Table:
     )
     headings = ("connections", "answers a second", "503 a second", "half within", "99 % within", "resident memory")
     return plain_table(caption, headings, cells)
+
+
+def connections_table(rows: Rows) -> Table:
+    """Return what `serve` answers while silent and slow connections are kept at it."""
+    cells = [
+        (
+            "as usual" if row["descriptors"] == "0" else row["descriptors"],
+            row["idle"],
+            row["slow"],
+            row["busy"],
+            f"{100 * float(row['good_share']):.1f} % of {int(row['asked']):,}",
+            f"{float(row['p50_ms']):.0f} ms",
+            f"{float(row['p99_ms']):.0f} ms",
+            f"{int(row['log_bytes']):,}",
+            f"{float(row['resident_mb']):.0f} MB",
+        )
+        for row in rows
+    ]
+    caption = (
+        "*measured* on loopback for 30 seconds a row, a JPEG of 58 kB, twelve neighbors among 602 images, a small "
+        "model in torch; client, server and other programs on the same two cores: "
+        "`python -m benchmarks.serving.connection_load photos.shadowmx photo.jpg`, and again with `--descriptors 64`. "
+        "Rows: [connections.csv](../benchmarks/records/connections.csv)."
+    )
+    headings = ("descriptors", "idle", "slow", "busy", "good answers", "half within", "99 % within", "log bytes")
+    return plain_table(caption, (*headings, "resident memory"), cells)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
+import torch
 from changed_runs import rewrite
 from image_folders import DIM, FakeModel, indexed, write_folder, write_run
 
@@ -78,6 +79,17 @@ def test_a_run_is_a_model(run):
     assert rows.dtype == np.float32
     assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
     assert np.allclose(model.embed(squares[2:3]), rows[2:3], atol=1e-6)
+
+
+def test_read_only_pixels_are_embedded_without_a_warning(run):
+    squares = np.zeros((1, 1, 8, 8), np.uint8)
+    squares.flags.writeable = False
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # else only the first of a process is one
+    try:
+        assert RunModel(run).embed(squares).shape == (1, DIM)
+    finally:
+        torch.set_warn_always(before)
 
 
 def test_a_fingerprint_is_of_the_weights(run, tmp_path):

@@ -14,7 +14,7 @@ from tools.pages.measured_tables import (
     format_time,
     make_measured_tables,
 )
-from tools.pages.serving_tables import load_table, parity_table
+from tools.pages.serving_tables import connections_table, load_table, parity_table
 
 ROOT = Path(__file__).parents[3]
 
@@ -117,6 +117,10 @@ def test_what_serving_costs():
     }
     (row,) = load_table([told | {"resident_before_mb": "690.2", "resident_after_mb": "690.8"}]).rows
     assert row == ("8", "120", "0", "66 ms", "90 ms", "690 → 691 MB")
+    told = {"descriptors": "64", "idle": "500", "slow": "50", "busy": "8", "asked": "1615", "good_share": "0.9988"}
+    told |= {"p50_ms": "99.5", "p99_ms": "309.8", "log_bytes": "1085", "resident_mb": "735.8"}
+    (row,) = connections_table([told]).rows
+    assert row == ("64", "500", "50", "8", "99.9 % of 1,615", "100 ms", "310 ms", "1,085", "736 MB")
     model = {
         "model": "int8",
         "recall_at_1": 0.2795,

@@ -72,7 +72,7 @@ class RunModel:
         with self.lock:
             embedder = self.embedder
         with torch.inference_mode():
-            rows = embedder(torch.from_numpy(squares))
+            rows = embedder(torch.tensor(squares))  # a copy: the pixels of an image are read-only
             return torch.nn.functional.normalize(rows, dim=1).numpy()
 
 

@@ -277,6 +277,26 @@ def test_errors_are_plain_words(opened, server, photo, tmp_path, made, monkeypat
     found.settled("Images are not kept when the page is left.")
 
 
+def test_what_is_no_image_leaves_no_broken_one_beside_the_refusal(opened, photo, tmp_path):
+    found = opened()
+    broken = "[...document.images].filter(one => one.offsetParent && one.complete && !one.naturalWidth).length"
+    (tmp_path / "words.png").write_text("words")
+    found.upload(tmp_path / "words.png")
+    found.settled("The upload is no image; send a JPEG, PNG or WebP file.")
+    assert comes(lambda: not found.page.is_visible("#preview"))
+    assert found.page.evaluate(broken) == 0
+    assert found.text("#asked-name").startswith("words.png")
+    found.upload(photo)
+    found.settled("12 neighbors")
+    assert found.page.is_visible("#preview")
+    found.page.route("**/api/images/*?side=*", lambda route: route.abort())
+    found.page.locator(".hit").first.click()
+    found.page.wait_for_selector("#trail:not([hidden])")
+    found.settled("12 neighbors")
+    assert comes(lambda: found.page.locator(".crumb img").count() == 1)  # the photo's own
+    assert comes(lambda: found.page.evaluate(broken) == 0)
+
+
 def test_a_server_that_is_gone_is_said_and_can_be_tried_again(opened, photo):
     found = opened()
     found.context.set_offline(True)

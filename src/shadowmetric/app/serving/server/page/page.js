@@ -152,6 +152,8 @@ function drawQuery(query) {
   document.title = `${query.name} – search by image`;
 }
 
+at("preview").addEventListener("error", () => { at("preview").hidden = true; }); // the server says what it is instead
+
 function drawTrail() {
   const queries = trail(), list = at("trail").querySelector("ol");
   at("trail").hidden = queries.length < 2;
@@ -159,7 +161,11 @@ function drawTrail() {
   const crumbs = queries.slice(first).map((query, place) => {
     const back = first + place - (queries.length - 1), source = imageOf(query, 64);
     const crumb = make("button", { type: "button", className: "crumb", title: query.name });
-    if (source) crumb.append(make("img", { src: source, alt: "" }));
+    if (source) {
+      const small = make("img", { src: source, alt: "" });
+      small.addEventListener("error", () => small.remove());
+      crumb.append(small);
+    }
     crumb.append(make("span", { textContent: query.name }));
     if (back === 0) crumb.setAttribute("aria-current", "page");
     else crumb.addEventListener("click", () => history.go(back));
