@@ -18,13 +18,13 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from shadowmetric.app.serving.server.connections import (
+from shadowmetric.app.serving.server.limits.connections import (
     Connection,
     Door,
     connection_maker,
     most_connections,
 )
-from shadowmetric.app.serving.server.seldom_log import SeldomLog
+from shadowmetric.app.serving.server.limits.seldom_log import SeldomLog
 from shadowmetric.app.serving.server.service import Service
 from shadowmetric.app.serving.server.settings import ServeSettings, cores
 from shadowmetric.errors import Mistake

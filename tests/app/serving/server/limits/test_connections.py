@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from shadowmetric.app.serving.server import connections
-from shadowmetric.app.serving.server.connections import most_connections
+from shadowmetric.app.serving.server.limits import connections
+from shadowmetric.app.serving.server.limits.connections import most_connections
 from shadowmetric.app.serving.server.settings import ServeSettings
 from shadowmetric.errors import Mistake
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from shadowmetric.app.serving.server.seldom_log import SeldomLog, SeldomRepeated
+from shadowmetric.app.serving.server.limits.seldom_log import SeldomLog, SeldomRepeated
 
 
 @pytest.fixture
