@@ -74,7 +74,7 @@ class AngularLoss(SummedLoss):
     def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
         """Return the bytes of streaming two rows for each positive pair; with references also of a copy of all rows."""
         width = width_of(dtype)
-        copy = Bytes(number=width.batch, reference_number=width.batch) if references else NOTHING
+        copy = Bytes(number=width.given, reference_number=width.given) if references else NOTHING
         unit, count = ("row", self.slots) if self.slots else ("positive", 1)
         pairs = copy + Bytes(row=80.0, reference=64.0) + each(unit, count * (48.0 + 13 * width.working))
         phases = streaming_phases(

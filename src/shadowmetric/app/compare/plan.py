@@ -132,7 +132,8 @@ def read_plan(out: Path) -> Plan:
     try:
         document = parse_yaml(digests_of(out).read(file))
         settings = from_plain(document.pop("settings"), file)
-        plan = Plan(settings=settings, out=out, **(document | {"losses": tuple(document["losses"])}))
+        choices: dict[str, Any] = document | {"losses": tuple(document["losses"])}
+        plan = Plan(settings=settings, out=out, **choices)
         for name, kinds in {"controls": bool, "floors": bool, "seeds": int, "jobs": int | None}.items():
             if not isinstance(getattr(plan, name), kinds):
                 raise ValueError(f"{name} is {getattr(plan, name)!r}")
