@@ -19,6 +19,7 @@ from shadowmetric.mining.checked_batch import CheckedBatch
 from shadowmetric.mining.slots import SlotTriplets
 from shadowmetric.ops.arrays import Array, is_on_host
 from shadowmetric.ops.once import refuse_second_derivative
+from shadowmetric.ops.precision import full_precision
 from shadowmetric.ops.row_gradients import inverse_lengths
 from shadowmetric.ops.rows import working_dtype
 
@@ -87,10 +88,11 @@ class _SmallTotal(torch.autograd.Function):
         right = left if ctx.own else _UnitRows(references, other_length, weight.dtype)
         matrix = _fill(other.numpy(), slopes, len(right.rows))
         nothing = (None,) * 5
-        if ctx.own:
-            return left.gradient(torch.mm(matrix + matrix.T, right.rows)), None, *nothing
-        first = left.gradient(torch.mm(matrix, right.rows)) if ctx.needs_input_grad[0] else None
-        second = right.gradient(torch.mm(matrix.T, left.rows)) if ctx.needs_input_grad[1] else None
+        with full_precision(embeddings.device):
+            if ctx.own:
+                return left.gradient(torch.mm(matrix + matrix.T, right.rows)), None, *nothing
+            first = left.gradient(torch.mm(matrix, right.rows)) if ctx.needs_input_grad[0] else None
+            second = right.gradient(torch.mm(matrix.T, left.rows)) if ctx.needs_input_grad[1] else None
         return first, second, *nothing
 
 
