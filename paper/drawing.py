@@ -14,7 +14,7 @@ def opening(width: int, height: int, title: str, words: str) -> Iterator[str]:
     """Yield the first lines of an image: its size, its title, and what it shows in words; `</svg>` closes it."""
     yield (
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' width='{width}' height='{height}' "
-        f"{FONT} role='img' aria-labeledby='title desc'>"
+        f"{FONT} role='img' aria-labelledby='title desc'>"
     )
     yield f"<title id='title'>{escape(title, quote=False)}</title>"
     yield f"<desc id='desc'>{escape(words)}</desc>"

@@ -28,7 +28,7 @@ AXIS, FIRST_LANE, LANE = 130, 170, 74
 INK, FAINT, RULE = "#1f2937", "#5b6472", "#d5d9e0"
 POSITIVE, NEGATIVE, WINDOW, WINDOW_EDGE = "#12704a", "#b93a0b", "#fdeeb5", "#c98a06"
 FONT = "font-family='Helvetica, Arial, DejaVu Sans, sans-serif'"
-ACCESS = "role='img' aria-labeledby='title desc'"
+ACCESS = "role='img' aria-labelledby='title desc'"
 
 
 class Lane(NamedTuple):

@@ -65,7 +65,7 @@ def image(results: dict[str, Any]) -> str:
     about = f"{len(results['labels'])} of {results['of']:,} test images, perplexity {results['perplexity']:g}"
     parts = [
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' width='{width}' role='img' "
-        "aria-labeledby='title desc' font-family='Helvetica, Arial, sans-serif'>",
+        "aria-labelledby='title desc' font-family='Helvetica, Arial, sans-serif'>",
         "<title id='title'>t-SNE of the same test images under two losses</title>",
         f"<desc id='desc'>{escape(about)}. Colors are classes.</desc>",
         f"<rect width='{width}' height='{height}' fill='#ffffff'/>",

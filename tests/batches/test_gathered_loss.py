@@ -81,7 +81,7 @@ def test_collectives_of_a_step_are_few_and_do_not_grow_with_the_micro_batches(ra
 
 @pytest.mark.skipif(rank_work.fully_shard is None, reason="this torch has no fully_shard that works without a GPU")
 def test_weights_that_are_sharded_get_the_gradient_of_one_process_or_a_refusal():
-    images, labels = rank_work.images()
+    images, labels = rank_work.make_images()
     half = 2 * (rank_work.IMAGES // 2)
     embedder = rank_work.embedder_of()
     rank_work.loss_of("shadow/semi_hard")(embedder(images[:half]), labels[:half]).backward()

@@ -19,7 +19,7 @@ ALLOWED = {  # above the budget: every triplet, three products for rows as they 
     "fallback": {32: 155, 1024: 155, 16384: 420},
     "free": {32: 170, 1024: 170},
     "free_semi_hard": {32: 180, 1024: 180},
-    "free_window": {32: 260, 1024: 260, 4096: 1050, 16384: 14000},
+    "free_window": {32: 260, 1024: 260, 4096: 1050, 16384: 23000},
     "angular_triplet/semi_hard": {32: 160, 1024: 160, 16384: 440},  # the window turns an angle
     "angular": {4096: 280, 16384: 2600},
     "multi_similarity": {16384: 1000},

@@ -7,7 +7,6 @@ Where a peer keeps a negative at exactly the margin and we do not, random rows c
 test of its own, on rows made for it.
 """
 
-import importlib.util
 import re
 import runpy
 from math import inf
@@ -17,6 +16,7 @@ import pytest
 import torch
 
 import shadowmetric as sm
+from tools import draw_semantics
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -301,10 +301,7 @@ def test_code_block_of_the_page_runs(number, tmp_path):
 
 
 def test_images_are_current():
-    spec = importlib.util.spec_from_file_location("draw_semantics", DOCS / "draw_semantics.py")
-    draw_semantics = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(draw_semantics)
     page = (DOCS / "semantics.md").read_text("utf-8")
-    for path, svg in draw_semantics.drawn().items():
+    for path, svg in draw_semantics.draw_images().items():
         assert path.read_text("utf-8") == svg, f"{path.name} is old: run python tools/draw_semantics.py"
         assert f"](images/{path.name})" in page
