@@ -60,7 +60,7 @@ def test_a_refusal_shows_the_table_and_ends_with_1(capsys, digits_run, tmp_path)
 def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(
     capsys, digits_run, tmp_path, monkeypatch, words, option
 ):
-    monkeypatch.setattr("shadowmetric.app.training.runs.trained.trained_embedder", lambda run: 1 / 0)
+    monkeypatch.setattr("shadowmetric.app.training.runs.trained.load_embedder", lambda run: 1 / 0)
     (tmp_path / "file").touch()
     said = run(capsys, digits_run.folder, *words, "file/new/place", code=2).err
     assert said.startswith("the folder file/new")

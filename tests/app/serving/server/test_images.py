@@ -174,5 +174,5 @@ def test_thumbnails_in_memory_have_a_bound_and_the_last_asked_for_stay():
 
 def test_a_thumbnail_is_drawn_once(asked, monkeypatch):
     first = show(asked, "red/0.png").content
-    monkeypatch.setattr("shadowmetric.app.serving.server.thumbnails.drawn", lambda *_: 1 / 0)
+    monkeypatch.setattr("shadowmetric.app.serving.server.thumbnails.render_thumbnail", lambda *_: 1 / 0)
     assert show(asked, "red/0.png").content == first
