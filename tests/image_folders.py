@@ -136,11 +136,11 @@ def described(arrays):
 def write_run(folder, seed=0):
     """Write a run on the digits whose embedder was never trained: it is made in a moment."""
     import torch
-    from safetensors.torch import save_file
 
     from shadowmetric.app.models.from_settings import embedder_for
     from shadowmetric.app.training.runs.run import Run
     from shadowmetric.app.training.runs.settings import TrainSettings, resolve_settings
+    from shadowmetric.app.training.runs.tensor_files import save_tensors
 
     settings = resolve_settings(
         TrainSettings(data="digits", dim=DIM, device="cpu", seed=seed), size=8, resize=8, channels=1
@@ -149,7 +149,7 @@ def write_run(folder, seed=0):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         weights = embedder_for(settings).state_dict()
-    save_file({name: value.contiguous() for name, value in weights.items()}, Run(folder).best_file)
+    Run(folder).write(Run(folder).best_file, lambda place: save_tensors(place, weights))
     return folder
 
 
