@@ -51,7 +51,11 @@ def test_a_refusal_shows_the_table_and_ends_with_1(capsys, digits_run, tmp_path)
     assert said.err.startswith("Stopped: int8 has Recall@1")
     assert said.err.count("\n") == 1
     assert "--accept-loss" in said.err
-    assert sorted(path.name for path in (tmp_path / "models").iterdir()) == ["model.onnx", "parity.json"]
+    assert sorted(path.name for path in (tmp_path / "models").iterdir()) == [
+        "digests.json",
+        "model.onnx",
+        "parity.json",
+    ]
     words = (digits_run.folder, "--out", "models", "--images", 20, "--limit", -1, "--accept-loss")
     assert "model-int8.onnx" in run(capsys, *words).out
 

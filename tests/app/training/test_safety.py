@@ -148,7 +148,7 @@ def test_weights_that_were_damaged_while_the_last_epochs_ran_are_not_scored(sett
 
     one_epoch_more = Acting((2, 3), damage)
     with pytest.MonkeyPatch.context() as patch:  # the second epoch is no better
-        patch.setattr("shadowmetric.app.training.epoch.judgment", judged_by(iter([0.5, 0.4])))
+        patch.setattr("shadowmetric.app.training.epoch.judge_epoch", judged_by(iter([0.5, 0.4])))
         with pytest.raises(Mistake, match=r"best\.safetensors is not as it was written"):
             train(settings, tmp_path / "run", show=one_epoch_more)
 
@@ -249,7 +249,7 @@ def test_a_full_disk_is_one_sentence_and_the_run_goes_on(settings, whole, tmp_pa
 
 
 def test_a_disk_that_is_full_when_the_best_weights_come(settings, whole, tmp_path, monkeypatch):
-    folder, judgment = tmp_path / "run", "shadowmetric.app.training.epoch.judgment"
+    folder, judgment = tmp_path / "run", "shadowmetric.app.training.epoch.judge_epoch"
     from shadowmetric.app.training.epoch import judge_epoch as judge
 
     full = largest_file(2000)

@@ -26,8 +26,8 @@ def table(root, rows):
 @pytest.fixture
 def root(tmp_path):
     table(tmp_path, ROWS)
-    for _, image, _ in ROWS:
-        image(tmp_path / "HAM10000" / "HAM10000_images" / f"{image}.jpg")
+    for _, name, _ in ROWS:
+        image(tmp_path / "HAM10000" / "HAM10000_images" / f"{name}.jpg")
     return tmp_path
 
 

@@ -170,7 +170,7 @@ def test_images_none_of_which_can_be_read_are_refused(digits_run, exported, tmp_
 def test_the_function_export_writes_a_bundle_too(digits_run, images, tmp_path, monkeypatch):
     monkeypatch.setattr(parity, "resident_bytes", lambda place, of_run: 5_000_000)
     monkeypatch.setattr(parity, "REPEATS", 3)
-    place = {"bundle": tmp_path / "bundle", "images": images}
+    place = {"bundle": tmp_path / "bundle", "gallery": images}
     found = serving.export(digits_run.folder, tmp_path / "out", int8=False, images=20, **place)
     assert (tmp_path / "bundle" / "model.onnx").read_bytes() == found.files["fp32"].read_bytes()
     assert len(read_index(tmp_path / "bundle" / "index.shadowmx")[1]) == 40

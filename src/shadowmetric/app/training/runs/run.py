@@ -153,6 +153,8 @@ class Run:
 
     def settings(self) -> TrainSettings:
         """Return what decides the run."""
+        if self.folder.is_file():
+            raise Mistake(f"{self.folder} is a file; a run is a folder, which `shadowmetric train` wrote.")
         try:
             document = parse_yaml(self.read(self.settings_file))
         except FileNotFoundError:
@@ -161,8 +163,6 @@ class Run:
             below = sorted(self.folder.glob(f"*/{self.settings_file.name}"))
             one = f"; name one below it, such as {below[0].parent}" if below else ""
             raise Mistake(f"{self.folder} holds no run: there is no {self.settings_file.name} in it{one}.") from None
-        except NotADirectoryError:
-            raise Mistake(f"{self.folder} is a file; a run is a folder, which `shadowmetric train` wrote.") from None
         except OSError as error:
             raise Mistake(f"{self.settings_file} cannot be read ({error.strerror}).") from None
         except Mistake:
