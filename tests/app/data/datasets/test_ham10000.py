@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from dataset_trees import change_line, hold_to_counts, hold_to_files, hold_to_text, refusal, rows_of, text
+from dataset_trees import change_line, hold_to_counts, hold_to_files, hold_to_text, image, refusal, rows_of, text
 
 from shadowmetric.app.data.datasets import ham10000
 from shadowmetric.app.data.datasets.ham10000 import DIAGNOSES, HAM10000, parse_ham10000
