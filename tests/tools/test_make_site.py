@@ -109,7 +109,7 @@ def test_the_api_page_has_every_public_name(site):
 
 
 def test_parameters_of_a_docstring_become_a_list():
-    listed = module_of("tools/listed_parameters.py").listed
+    listed = module_of("tools/listed_parameters.py").list_parameters
     text = "Do it.\n\nmargin: how far,\nand more.\nminer: which.\n\nMemory: none."
     assert listed(text) == "Do it.\n\n\n- `margin`: how far,\n    and more.\n- `miner`: which.\n\nMemory: none."
 

@@ -130,7 +130,8 @@ def beside_table(files: Sequence[Rows]) -> Table:
         for batch, dim in SIZES
     ]
     caption = (
-        "*measured*: `python -m benchmarks losses`; [commands and rows](docs/measured.md#losses). Memory is what the "
+        "*measured*: `python -m benchmarks losses` ([rows](benchmarks/records/bench-peers.csv), "
+        "[all commands](docs/measured.md#losses)). Memory is what the "
         "step adds at its peak, the gradient included; in parentheses the time over ours."
     )
     return plain_table(caption, ("S", "D", "ours", *PEERS.values(), "ours over one bare product E·Eᵀ"), rows)
