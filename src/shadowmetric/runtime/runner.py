@@ -21,8 +21,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .bundle import Bundle, Image
+from .bundle import Answer, Bundle, Image
 from .errors import BrokenImage, Mistake
+from .votes import verdict
 
 HOME = Path(__file__).resolve().parent.parent
 
@@ -62,6 +63,12 @@ def arguments() -> argparse.ArgumentParser:
     one.add_argument("images", nargs="+", metavar="IMAGE")
     one.add_argument("--top", type=int, default=10, help="how many to find for each; default: 10")
     one.add_argument("--class", dest="label", metavar="NAME", help="search among the images of this class alone")
+    one.add_argument(
+        "--unknown-accept-rate",
+        type=float,
+        metavar="RATE",
+        help="of images that show nothing of the index, the share that may pass for something; default: 0.05",
+    )
     one.add_argument("--json", action="store_true", help="print JSON")
     one.set_defaults(run=search)
 
@@ -83,24 +90,28 @@ def arguments() -> argparse.ArgumentParser:
 
 def search(bundle: Bundle, options: Any) -> int:
     """Print the nearest images of each image."""
-    _, contents = bundle.index()
+    index = bundle.index()
     images, broken = read_all(bundle, options.images)
-    results = [(one, bundle.search(one, options.top, options.label, contents)) for one in images]
+    rate = options.unknown_accept_rate
+    results = [(one, bundle.search(one, options.top, options.label, index, rate)) for one in images]
     if options.json:
-        show_json(
-            [
-                {"query": query.name, "hits": [{**hit.entry._asdict(), "similarity": hit.similarity} for hit in hits]}
-                for query, hits in results
-            ]
-        )
+        show_json([plain(query, answer) for query, answer in results])
     else:
-        for query, hits in results:
-            print(printable(query.name))
-            for rank, hit in enumerate(hits, start=1):
+        for query, answer in results:
+            words = verdict(answer.classes, answer.decision)
+            print(printable(f"{query.name}: {words}" if words else query.name))
+            for rank, hit in enumerate(answer.hits, start=1):
                 print(
                     f"{rank:4}  {hit.similarity:6.3f}  {printable(hit.entry.label or '-')}  {printable(hit.entry.path)}"
                 )
     return 1 if broken else 0
+
+
+def plain(query: Image, answer: Answer) -> dict[str, Any]:
+    """Return an answer as JSON has it."""
+    hits = [{**hit.entry._asdict(), "similarity": hit.similarity} for hit in answer.hits]
+    decision = {} if answer.decision is None else answer.decision.__dict__
+    return {"query": query.name, "hits": hits, **decision, "classes": [vote._asdict() for vote in answer.classes]}
 
 
 def verify(bundle: Bundle, options: Any) -> int:

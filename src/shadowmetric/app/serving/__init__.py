@@ -76,11 +76,14 @@ def index(
     *,
     approximate: str | None = None,
     batch: int = BATCH,
+    threshold: bool = True,
+    data_root: Place | None = None,
     tell: Report | None = None,
 ) -> Indexed | Filled:
     """Embed the images of a folder or a table into a file, or into a vector store if `out` is an address of one.
 
     out: by default what `default_index` says, which is refused if it is the index of another folder.
+    threshold: measure once, on the run's test images, from where on an image shows nothing that is in the catalog.
     """
     from shadowmetric.app.serving.galleries.gallery import is_store
     from shadowmetric.app.serving.indexing.listing import list_images
@@ -89,18 +92,25 @@ def index(
     if tell is not None:
         tell("listing images", 0.0)
     listing, model = list_images(Path(images)), open_model(Path(run))
+    notes: list[str] = []
+    if threshold:
+        from shadowmetric.app.serving.verification.catalog import add_threshold
+
+        add_threshold(Path(run), model, notes, data_root=path_of(data_root), tell=tell)
     if out is not None and is_store(str(out)):
         from shadowmetric.app.serving.stores.filling import fill_store
 
         filled = fill_store(model, listing, str(out), tell=tell, batch=batch)
-        filled.notes[:0] = listing.notes
+        filled.notes[:0] = [*listing.notes, *notes]
         return filled
     from shadowmetric.app.serving.indexing.build import build_index, check_same_folder
 
     if out is None:
         out = default_index(images)
         check_same_folder(out, listing)
-    return build_index(model, listing, Path(out), approximate=approximate, batch=batch, tell=tell)
+    made = build_index(model, listing, Path(out), approximate=approximate, batch=batch, tell=tell)
+    made.notes.extend(notes)
+    return made
 
 
 def default_index(images: Place) -> Path:
@@ -117,10 +127,14 @@ def search(
     label: str | None = None,
     model: Place | None = None,
     shown_from: Place | None = None,
+    rate: float | None = None,
     broken: list[str] | None = None,
     tell: Report | None = None,
 ) -> list[Answer]:
     """Return the k most similar indexed images of each; label: of one class; model: if it is not where it was.
+
+    Without a label an answer has the classes that the nearest images vote for, and whether the image is in the catalog
+    at all; rate: the share of images of absent classes that may pass for something that is there, 5 % by default.
 
     shown_from: the indexed folder, if it is not where it was. broken: gets a sentence for each image that cannot be
     read, which is refused otherwise.
@@ -136,7 +150,7 @@ def search(
     try:
         embedder = model_of(gallery.about, file_of(str(index)), path_of(model))
         answers = []
-        for answer in find(gallery, embedder, [Path(one) for one in images], k, label=label, broken=broken):
+        for answer in find(gallery, embedder, [Path(one) for one in images], k, label=label, rate=rate, broken=broken):
             answers.append(answer)
             tell("searching", len(answers) / len(images))
         return answers

@@ -26,6 +26,7 @@ from shadowmetric.app.serving.indexing.embedding import embed_images
 from shadowmetric.app.serving.indexing.listing import Listed, Listing, list_images
 from shadowmetric.app.serving.places import check_writable
 from shadowmetric.app.serving.verification.calibration import calibrate
+from shadowmetric.app.serving.verification.catalog import catalog_threshold
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.errors import Mistake
 from shadowmetric.progress import Report
@@ -82,13 +83,14 @@ def write_bundle(
         model = OnnxModel(beside / MODEL)
         broken: list[str] = []
         contents = build_bundle_index(model, listing, broken, tell)
-        write_index(beside / INDEX, replace(model.about, model=(MODEL,), root=""), contents)
+        catalog = catalog_threshold(run, model, data_root=data_root, tell=tell, notes=(notes := []))
+        write_index(beside / INDEX, replace(model.about, model=(MODEL,), root="", catalog=catalog), contents)
         threshold = json.dumps(calibrate(run, model, data_root=data_root, tell=tell).plain(), indent=2) + "\n"
         digests.write(beside / CALIBRATION, lambda place: place.write_text(threshold, encoding="ascii"))
         shutil.copytree(HOUSE / ROOM, beside / PROGRAM, ignore=shutil.ignore_patterns("__pycache__"))
         write_text(beside / README, HOW)
         write_text(beside / REQUIREMENTS, "".join(f"{need}\n" for need in NEEDS))
-        notes = [*listing.notes, *lost(out, contents)]
+        notes = [*listing.notes, *notes, *lost(out, contents)]
         take_place(beside, out)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
