@@ -14,11 +14,12 @@ TABLE = CatalogThreshold(
     (0.0, 0.25, 1.0),
     (0.5, 0.2, 0.0),
     (0.5, 0.75, 0.9),
+    1,
 )
 
 
 @pytest.mark.parametrize(
-    ("rate", "threshold"), [(0.1, 0.9), (0.29, 0.9), (0.3, 0.8), (0.99, 0.8), (1.0, 0.5), (None, 0.9)]
+    ("rate", "threshold"), [(0.1, 0.9), (0.29, 0.9), (0.3, 0.8), (0.99, 0.8), (1.0, 0.5), (None, 0.8)]
 )
 def test_a_rate_takes_the_lowest_threshold_that_keeps_to_it(rate, threshold):
     decision = TABLE.decide(0.85, rate)
@@ -45,9 +46,10 @@ def test_it_is_read_as_it_was_written_and_refused_otherwise():
         replace(TABLE, thresholds=(0.5, 0.8, 0.9)),
         replace(TABLE, passed=(0.3, 0.1, 1.0)),
         replace(TABLE, right=(0.5,)),
-        replace(TABLE, thresholds=(), passed=(), unknown_accepts=(), known_rejects=(), right=()),
+        replace(TABLE, balanced=3),
+        replace(TABLE, thresholds=(), passed=(), unknown_accepts=(), known_rejects=(), right=(), balanced=0),
     ):
-        with pytest.raises(ValueError, match="makes no sense"):
+        with pytest.raises(ValueError, match=r"makes no sense|no such row"):
             catalog_threshold_from(asdict(wrong))
     with pytest.raises(KeyError):
         catalog_threshold_from({"images": "some"})

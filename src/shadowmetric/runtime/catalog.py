@@ -7,7 +7,10 @@ A table, measured on images whose class was left out of the gallery, holds thres
     known_rejects    share of the images of present classes that are farther than that from every image
     right            share of the images of present classes that are near enough, and nearest to their own class
 
-The last three are of classes that had no part in the choice. A larger catalog has a nearer image for everything: the
+The last three are of classes that had no part in the choice. Unless a rate is asked for, the row is taken at which the
+classes that choose have both errors about equal: with weak embeddings a strict one would refuse nearly everything.
+
+A larger catalog has a nearer image for everything: the
 rates hold for catalogs about as large as the one that they were measured in.
 """
 
@@ -18,7 +21,6 @@ from typing import Any
 from .errors import Mistake
 from .threshold import round_up
 
-RATE = 0.05  # of the images of absent classes that may pass, unless another is asked for
 COLUMNS = ("thresholds", "passed", "unknown_accepts", "known_rejects", "right")
 
 
@@ -43,6 +45,7 @@ class CatalogThreshold:
     unknown_accepts: tuple[float, ...]
     known_rejects: tuple[float, ...]
     right: tuple[float, ...]
+    balanced: int  # the row at which both errors are about equal
 
     def least_rate(self) -> float:
         """Return the smallest rate that the measured images can show."""
@@ -51,7 +54,7 @@ class CatalogThreshold:
     def row_at(self, rate: float | None) -> int:
         """Return the row of the lowest threshold that lets at most this share of absent classes pass."""
         if rate is None:
-            rate = max(RATE, self.least_rate())
+            return self.balanced
         if not self.least_rate() <= rate <= 1:
             raise Mistake(
                 f"the rate of unknown images that pass is {rate:g}; what was measured ({self.images}) can show "
@@ -60,7 +63,7 @@ class CatalogThreshold:
         return bisect_right(self.passed, rate) - 1
 
     def decide(self, similarity: float, rate: float | None = None) -> CatalogDecision:
-        """Return whether an image whose nearest has this cosine is in the catalog; rate: 5 % if it can be shown."""
+        """Return whether an image whose nearest has this cosine is in the catalog."""
         row = self.row_at(rate)
         threshold = self.thresholds[row]
         return CatalogDecision(
@@ -77,4 +80,7 @@ def catalog_threshold_from(payload: Any) -> CatalogThreshold | None:
     falls = list(columns["thresholds"]) == sorted(columns["thresholds"], reverse=True)
     if len(rows) != 1 or rows == {0} or not falls or list(columns["passed"]) != sorted(columns["passed"]):
         raise ValueError("its threshold of the catalog makes no sense")
-    return CatalogThreshold(str(payload["images"]), **columns)
+    balanced = int(payload["balanced"])
+    if not 0 <= balanced < max(rows):
+        raise ValueError("its threshold of the catalog has no such row")
+    return CatalogThreshold(str(payload["images"]), **columns, balanced=balanced)

@@ -66,7 +66,8 @@ def search(
     thumbnails
         Show small images in the terminal. Default: if it has the colors.
     rate
-        Of images that show nothing of the catalog, the share that may pass for something that is there. Default: 0.05.
+        Of images that show nothing of the catalog, the share that may pass for something that is there.
+        Default: about as many as are wrongly refused.
     """
     from shadowmetric.app import serving
     from shadowmetric.progress import Bar

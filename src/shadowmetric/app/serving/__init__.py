@@ -134,8 +134,7 @@ def search(
     """Return the k most similar indexed images of each; label: of one class; model: if it is not where it was.
 
     Without a label an answer has the classes that the nearest images vote for, and whether the image is in the catalog
-    at all; rate: the share of images of absent classes that may pass for something that is there, 5 % by default.
-
+    at all. rate: of images that show nothing of it, the share that may pass; by default both errors are about equal.
     shown_from: the indexed folder, if it is not where it was. broken: gets a sentence for each image that cannot be
     read, which is refused otherwise.
     """

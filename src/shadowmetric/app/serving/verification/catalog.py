@@ -114,6 +114,7 @@ def threshold_of(test: EmbeddedTest, both: NearestCosines) -> CatalogThreshold:
     absent, checked = both.other[unknown & chooses], both.other[unknown & ~chooses]
     present = known & ~chooses
     nearest, own = best[present], both.same[present] >= both.other[present]
+    choosing = best[known & chooses]
     falling = absent.sort(descending=True).values.numpy()
     places = np.unique(np.geomspace(1, len(falling), KNOTS).round().astype(int)) - 1
     thresholds = np.unique(np.floor(falling[places] * DIGITS) / DIGITS)[::-1]
@@ -121,11 +122,15 @@ def threshold_of(test: EmbeddedTest, both: NearestCosines) -> CatalogThreshold:
     def share(values: Tensor, threshold: float) -> float:
         return float((values >= threshold).double().mean())
 
+    passed = [share(absent, one) for one in thresholds]
+    rejected = [1 - share(choosing, one) for one in thresholds] if len(choosing) else [0.0] * len(thresholds)
+    balanced = min(range(len(passed)), key=lambda row: abs(passed[row] - rejected[row]))
     return CatalogThreshold(
         test.words,
         tuple(thresholds.tolist()),
-        tuple(share(absent, one) for one in thresholds),
+        tuple(passed),
         tuple(share(checked, one) for one in thresholds),
         tuple(1 - share(nearest, one) for one in thresholds),
         tuple(float(((nearest >= one) & own).double().mean()) for one in thresholds),
+        balanced,
     )
