@@ -67,7 +67,7 @@ def arguments() -> argparse.ArgumentParser:
         "--unknown-accept-rate",
         type=float,
         metavar="RATE",
-        help="of images that show nothing of the index, the share that may pass; default: about as many as are wrongly refused",
+        help="of images that show nothing of the index, the share that may pass; default: as many as are refused",
     )
     one.add_argument("--json", action="store_true", help="print JSON")
     one.set_defaults(run=search)
