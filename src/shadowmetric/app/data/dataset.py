@@ -82,6 +82,8 @@ class Reader:
     read: Callable[[Path, bool], Dataset]
     download: Callable[[Path], None] | None = None  # where the bytes are checked
     archives: tuple[str, ...] = field(default=())  # names of the official archives
+    other_folders: tuple[str, ...] = ()  # what else people call the folder; capitals, - and _ are of no matter
+    files: tuple[str, ...] = ()  # that hold a whole copy and lie in the data root itself
 
     def missing(self, root: Path, what: str) -> DataMistake:
         """Return the sentence for something that is not below the data root."""
