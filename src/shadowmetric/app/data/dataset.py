@@ -55,6 +55,7 @@ class Dataset:
     gallery: Split | None = None
     mirrors: bool = True  # an image seen in a mirror is as good; digits are not
     notes: tuple[str, ...] = ()  # sentences for people: what is missing, what rule was applied
+    findings: tuple[str, ...] = ()  # those of the notes on what is there and was not read
 
     def parts(self) -> dict[str, Split]:
         """Return the parts by name."""
