@@ -27,7 +27,7 @@ from .images import check_file, open_image
 from .index_file import Contents, read_index, write_index
 from .model import OnnxModel
 from .search import nearest
-from .threshold import Calibration, Decision, calibration_from
+from .threshold import EVEN, Calibration, Decision, calibration_from
 
 MODEL, INDEX, CALIBRATION = "model.onnx", "index.shadowmx", "calibration.json"
 REMEDY = "make the bundle again"
@@ -101,9 +101,9 @@ class Bundle:
         """Return the most similar images of the index."""
         return nearest(contents, image.row[None], top, label)[0]
 
-    def verify(self, first: Image, second: Image, rate: float) -> Decision:
+    def verify(self, first: Image, second: Image, rate: float | None = None, prior: float = EVEN) -> Decision:
         """Return whether two images show the same."""
-        return self.calibration().decide(cosine(first.row, second.row), rate)
+        return self.calibration().decide(cosine(first.row, second.row), rate, prior)
 
     def add(self, images: list[Image], label: str | None) -> Added:
         """Add images to the index, which takes the old one's place at once; those of known paths are replaced."""
