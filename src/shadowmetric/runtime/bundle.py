@@ -28,7 +28,7 @@ from .images import check_file, open_image
 from .index_file import Contents, read_index, write_index
 from .model import OnnxModel
 from .search import nearest
-from .threshold import Calibration, Decision, calibration_from
+from .threshold import EVEN, Calibration, Decision, calibration_from
 from .votes import VOTERS, ClassVote, count_votes
 
 MODEL, INDEX, CALIBRATION = "model.onnx", "index.shadowmx", "calibration.json"
@@ -121,9 +121,9 @@ class Bundle:
         decision = about.catalog.decide(hits[0].similarity, rate) if hits and about.catalog is not None else None
         return Answer(hits[:top], count_votes(hits), decision)
 
-    def verify(self, first: Image, second: Image, rate: float) -> Decision:
+    def verify(self, first: Image, second: Image, rate: float | None = None, prior: float = EVEN) -> Decision:
         """Return whether two images show the same."""
-        return self.calibration().decide(cosine(first.row, second.row), rate)
+        return self.calibration().decide(cosine(first.row, second.row), rate, prior)
 
     def add(self, images: list[Image], label: str | None) -> Added:
         """Add images to the index, which takes the old one's place at once; those of known paths are replaced."""

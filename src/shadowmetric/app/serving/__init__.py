@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from shadowmetric.errors import Mistake
 from shadowmetric.progress import Report, silent
+from shadowmetric.runtime.threshold import EVEN
 
 if TYPE_CHECKING:
     from shadowmetric.app.serving.exporting.export import Exported
@@ -161,30 +162,32 @@ def verify(
     run: Place,
     first: Place,
     second: Place,
-    rate: float = 0.01,
+    rate: float | None = None,
     *,
+    prior: float = EVEN,
     data_root: Place | None = None,
     notes: list[str] | None = None,
     tell: Report | None = None,
 ) -> Verified:
-    """Return whether two images show the same, at the threshold that takes at most so many pairs of two for one.
+    """Return whether two images show the same, by the probability that they do.
 
-    notes: gets a sentence if the threshold that was measured could not be kept.
+    prior: the share of the pairs that you compare that show the same. rate: decide at the threshold that takes at most
+    this share of the pairs of two classes for one. notes: gets a sentence if what was measured could not be kept.
     """
     from shadowmetric.app.serving.model import open_model
     from shadowmetric.app.serving.places import check_run
     from shadowmetric.app.serving.verification.calibration import calibrate
-    from shadowmetric.app.serving.verification.verifying import Verified, check_rate, cosine_of
+    from shadowmetric.app.serving.verification.verifying import Verified, check_shares, cosine_of
     from shadowmetric.app.training.runs.run import Run
 
-    check_rate(rate)
+    check_shares(rate, prior)
     check_run(Path(run), "; the threshold is measured on its test images")
     tell = tell or silent
     tell("opening the run", 0.0)
     model = open_model(Path(run))
     cosine = cosine_of(model, Path(first), Path(second))
     measured = calibrate(Run(Path(run)), model, data_root=path_of(data_root), tell=tell, notes=notes)
-    return Verified(**asdict(measured.decide(cosine, rate)), calibration=measured)
+    return Verified(**asdict(measured.decide(cosine, rate, prior)), calibration=measured)
 
 
 def serve(
