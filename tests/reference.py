@@ -456,6 +456,65 @@ def ranked_list(
     return reduced(values, embeddings)
 
 
+def sup_con(embeddings, labels, *, temperature=0.1, normalize=True, triplets=None, **references) -> Tensor:
+    """Mean over rows with positives of -1/|P| sum over p of log(exp(s_ap / t) / sum over others x of exp(s_ax / t)).
+
+    With triplets, positives and others are those that they name.
+    """
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    values = []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
+        if triplets is not None:
+            same_class = sorted({p for anchor, p, _ in triplets if anchor == a})
+            other_class = sorted({n for anchor, _, n in triplets if anchor == a})
+        similarity = [dot(anchors[a], x) / temperature for x in candidates]
+        everyone = [similarity[x] for x in same_class + other_class]
+        logs = [similarity[p] - log_sum_exp(everyone) for p in same_class]
+        values += [-sum(logs) / len(logs)] if logs else []
+    return reduced(values, embeddings)
+
+
+def info_nce(embeddings, labels, *, temperature=0.07, normalize=True, **references) -> Tensor:
+    """Mean over (a, p) of -log(exp(s_ap / t) / (exp(s_ap / t) + sum over n of exp(s_an / t)))."""
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    values = []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
+        similarity = [dot(anchors[a], x) / temperature for x in candidates]
+        for p in same_class:
+            values.append(log_sum_exp([similarity[x] for x in [p, *other_class]]) - similarity[p])
+    return reduced(values, embeddings)
+
+
+def circle(embeddings, labels, *, margin=0.4, scale=80.0, normalize=True, **references) -> Tensor:
+    """Mean over rows with both kinds of log(1 + sum over n and p of exp(scale (w_n (s_n - m) - w_p (s_p - 1 + m)))).
+
+    w_n = max(s_n + m, 0) and w_p = max(1 + m - s_p, 0) pass no gradient.
+    """
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    values = []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
+        similarity = [dot(anchors[a], x) for x in candidates]
+        push = [torch.relu(similarity[n] + margin).detach() * (similarity[n] - margin) for n in other_class]
+        pull = [torch.relu(1 + margin - similarity[p]).detach() * (similarity[p] - 1 + margin) for p in same_class]
+        if pull and push:
+            values.append(log_one_plus_sum_exp([scale * (n - p) for n in push for p in pull], embeddings))
+    return reduced(values, embeddings)
+
+
+def siglip(embeddings, labels, *, scale=10.0, bias=-10.0, normalize=True, triplets=None, **references) -> Tensor:
+    """Mean over rows of the sum over others of log(1 + exp(-z (scale s + bias))), z = 1 of positives, else -1."""
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    values = []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
+        if triplets is not None:
+            same_class = sorted({p for anchor, p, _ in triplets if anchor == a})
+            other_class = sorted({n for anchor, _, n in triplets if anchor == a})
+        signs = [(p, 1) for p in same_class] + [(n, -1) for n in other_class]
+        logits = [-z * (scale * dot(anchors[a], candidates[x]) + bias) for x, z in signs]
+        values.append(sum((log_one_plus_sum_exp([logit], embeddings) for logit in logits), embeddings.sum() * 0))
+    return reduced(values, embeddings)
+
+
 # Losses with weights of their own; here labels are class numbers 0, 1, 2...
 
 
@@ -502,6 +561,58 @@ def arc_face(embeddings, labels, weights, *, scale=64.0, margin=0.5) -> Tensor:
             cosines[label] = torch.cos(theta) - margin * math.sin(margin)
         values.append(cross_entropy([scale * cosine for cosine in cosines], label))
     return reduced(values, embeddings)
+
+
+def cos_face(embeddings, labels, weights, *, scale=64.0, margin=0.35) -> Tensor:
+    """Cross-entropy of scale * (cosine - margin [c = label])."""
+    unit_weights = prepared(weights, normalize=True)
+    values = []
+    for row, label in zip(prepared(embeddings, normalize=True), labels.tolist(), strict=True):
+        logits = [scale * (dot(row, weight) - margin * (c == label)) for c, weight in enumerate(unit_weights)]
+        values.append(cross_entropy(logits, label))
+    return reduced(values, embeddings)
+
+
+def sub_center_arc_face(embeddings, labels, weights, *, centers_per_class=3, scale=64.0, margin=0.5) -> Tensor:
+    """ArcFace of the largest cosine with a center of each class; `weights` has the centers of a class side by side."""
+    values = []
+    of_classes = [prepared(of_class, normalize=True) for of_class in weights.split(centers_per_class)]
+    for row, label in zip(prepared(embeddings, normalize=True), labels.tolist(), strict=True):
+        nearest = [max(centers, key=lambda center: float(dot(row, center).detach())) for centers in of_classes]
+        cosines = [dot(row, center) for center in nearest]
+        theta = angle(row, nearest[label])
+        if theta <= math.pi - margin:
+            cosines[label] = torch.cos(theta + margin)
+        else:
+            cosines[label] = torch.cos(theta) - margin * math.sin(margin)
+        values.append(cross_entropy([scale * cosine for cosine in cosines], label))
+    return reduced(values, embeddings)
+
+
+def proxy_nca(embeddings, labels, proxies, *, temperature=1 / 9, denominator="all") -> Tensor:
+    """Mean over rows of -log(exp(-|x - w_y|^2 / t) / sum over classes, or the others, of exp(-|x - w|^2 / t))."""
+    unit_proxies = prepared(proxies, normalize=True)
+    values = []
+    for row, label in zip(prepared(embeddings, normalize=True), labels.tolist(), strict=True):
+        logits = [-squared_distance(row, proxy) / temperature for proxy in unit_proxies]
+        summed = [logit for c, logit in enumerate(logits) if denominator == "all" or c != label]
+        values.append(log_sum_exp(summed) - logits[label])
+    return reduced(values, embeddings)
+
+
+def proxy_anchor(embeddings, labels, proxies, *, margin=0.1, alpha=32.0) -> Tensor:
+    """Mean over proxies with rows of log(1 + sum over these of exp(-alpha (s - margin))), and over all proxies of
+
+    log(1 + sum over the other rows of exp(alpha (s + margin))).
+    """
+    rows, pulls, pushes = prepared(embeddings, normalize=True), [], []
+    for c, proxy in enumerate(prepared(proxies, normalize=True)):
+        own = [dot(row, proxy) for row, label in zip(rows, labels.tolist(), strict=True) if label == c]
+        other = [dot(row, proxy) for row, label in zip(rows, labels.tolist(), strict=True) if label != c]
+        if own:
+            pulls.append(log_one_plus_sum_exp([-alpha * (s - margin) for s in own], embeddings))
+        pushes.append(log_one_plus_sum_exp([alpha * (s + margin) for s in other], embeddings))
+    return reduced(pulls, embeddings) + reduced(pushes, embeddings)
 
 
 # Measures of retrieval
