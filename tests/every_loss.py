@@ -41,9 +41,10 @@ class Entry:
     light: tried with few examples and in few ways, since another loss goes the same way through the code.
     references, triplets: whether the loops know them. All triplets given is all pairs where the loops know none.
     smooth: settings at which finite differences know its gradient; None: nowhere.
-    kept_without: settings without which what is kept grows with something else than rows.
+    kept_without: settings without which memory grows with something else than rows.
     kernels: above the budget of test_budgets.py, by the rows of a batch.
     distances: a root at 0 magnifies a rounding of 1e-16 to 1e-8.
+    drawn: by the numbers of rows and classes, so that their order and names matter.
     """
 
     module: Callable[..., Any]
@@ -57,6 +58,7 @@ class Entry:
     kept_without: dict[str, Any] = field(default_factory=dict)
     kernels: dict[int, int] = field(default_factory=dict)
     distances: bool = False
+    drawn: bool = False
 
     def names(self, name: str) -> dict[str, dict[str, Any]]:
         """Return the settings of each form by the name of loss and form."""
@@ -128,6 +130,34 @@ ROWS = {
         kernels={32: 170, 1024: 170, 16384: 1200},
     ),
     "siglip": Entry(sm.SigLIPLoss, reference.siglip, {"scale": 5.0, "bias": -3.0}, triplets=True, kernels={16384: 540}),
+    "smooth_ap": Entry(
+        sm.SmoothAPLoss,
+        reference.smooth_ap,
+        {"temperature": 0.1},
+        triplets=True,
+        kernels={32: 210, 1024: 210, 4096: 330, 16384: 3300},
+    ),
+    "recall_at_k": Entry(
+        sm.RecallAtKLoss,
+        reference.recall_at_k,
+        {"k": (1, 3), "temperature": 0.1, "rank_temperature": 0.5},
+        kernels={32: 340, 1024: 340, 4096: 500, 16384: 5000},
+    ),
+    "fast_ap": Entry(sm.FastAPLoss, reference.fast_ap, {"bins": 6}, kernels={32: 180, 1024: 180, 16384: 850}),
+    "histogram": Entry(
+        sm.HistogramLoss, reference.histogram, {"bins": 30}, kept_without={"bins": 20}, kernels={16384: 850}
+    ),
+    "margin": Entry(
+        sm.MarginLoss,
+        reference.margin,
+        {"margin": 0.3, "beta": 1.0, "seed": 3},
+        {"": {}, "seeded": {"seed": 7, "margin": 0.5}},
+        triplets=True,
+        smooth=None,  # the pairs are drawn by distance
+        distances=True,
+        drawn=True,
+        kernels={32: 300, 1024: 300, 4096: 300, 16384: 1020},
+    ),
 }
 CENTERS = {
     "soft_triple": Entry(
@@ -201,6 +231,18 @@ def of_distances(name: str) -> bool:
     """Return whether a root at 0 magnifies a rounding of 1e-16 to 1e-8."""
     entry = ENTRIES.get(name.partition("/")[0])
     return entry.distances if entry else name.startswith("soft_margin")
+
+
+def is_light(name: str) -> bool:
+    """Return whether few examples are enough, since another loss goes the same way through the code."""
+    entry = ENTRIES.get(name.partition("/")[0])
+    return entry is not None and entry.light
+
+
+def is_drawn(name: str) -> bool:
+    """Return whether the order of rows and the names of classes decide what is drawn."""
+    entry = ENTRIES.get(name.partition("/")[0])
+    return entry is not None and entry.drawn
 
 
 def has_centers(name: str) -> bool:

@@ -233,6 +233,49 @@ def semi_hard(
     return triplets
 
 
+GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of splitmix64
+
+
+def mixed(number: int) -> int:
+    """Return 64 mixed bits of a number."""
+    number = (number + GOLDEN) % 2**64
+    number = (number ^ (number >> 30)) * FIRST % 2**64
+    number = (number ^ (number >> 27)) * SECOND % 2**64
+    return number ^ (number >> 31)
+
+
+def distance_weighted(
+    embeddings, labels, *, nearest=0.5, farthest=1.4, seed=0, references=None, reference_labels=None
+) -> list[Triplet]:
+    """For each (a, p) a negative, drawn with weights 1 / q(d), q(d) = d^(n-2) (1 - d^2/4)^((n-3)/2), n = dim.
+
+    d is at least `nearest`; beyond `farthest` the weight is 0, and if all are beyond, each weighs the same. A pair's
+    chance is mixed from the seed, all labels and the numbers of its rows.
+    """
+    against = {} if references is None else {"references": references, "reference_labels": reference_labels}
+    squared = squared_distances(embeddings, True, **against)
+    dim, others = embeddings.shape[1], (labels if references is None else reference_labels).tolist()
+    salt = sum(mixed(mixed(label + seed * FIRST) + x * GOLDEN) for x, label in enumerate(others))
+    triplets = []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **against)):
+        near = [n for n in other_class if squared[a][n] < farthest**2]
+        values = {n: max(squared[a][n], nearest**2) for n in near}
+        logs = {n: (2 - dim) / 2 * math.log(d) - (dim - 3) / 2 * math.log(1 - d / 4) for n, d in values.items()}
+        weights = {n: round(2**30 * math.exp(log - max(logs.values()))) for n, log in logs.items()}
+        weights = weights or dict.fromkeys(other_class, 1)
+        for p in same_class:
+            if weights:
+                bits = mixed(mixed(mixed(salt + seed) + a * GOLDEN) + p * GOLDEN)
+                left = math.floor((bits >> 11) * 2.0**-53 * sum(weights.values()))
+                chosen = iter(weights.items())
+                n, weight = next(chosen)
+                while left >= weight:
+                    left -= weight
+                    n, weight = next(chosen)
+                triplets.append((a, p, n))
+    return triplets
+
+
 # Arithmetic of the losses: rows are (dim,) tensors, values are 0-d tensors
 
 
@@ -513,6 +556,106 @@ def siglip(embeddings, labels, *, scale=10.0, bias=-10.0, normalize=True, triple
         logits = [-z * (scale * dot(anchors[a], candidates[x]) + bias) for x, z in signs]
         values.append(sum((log_one_plus_sum_exp([logit], embeddings) for logit in logits), embeddings.sum() * 0))
     return reduced(values, embeddings)
+
+
+def soft_step(z: Tensor) -> Tensor:
+    return torch.sigmoid(z)
+
+
+def soft_ranks(similarity: list[Tensor], same_class, other_class, temperature) -> list[tuple[Tensor, Tensor]]:
+    """Return for each positive p its rank among all, and among positives: 1 + sum over others of G((s_x - s_p) / t)."""
+    ranks = []
+    for p in same_class:
+        one = torch.ones_like(similarity[p])
+        steps = {x: soft_step((similarity[x] - similarity[p]) / temperature) for x in [*same_class, *other_class]}
+        above = sum((steps[x] for x in same_class if x != p), start=one)
+        ranks.append((sum((steps[x] for x in other_class), start=above), above))
+    return ranks
+
+
+def smooth_ap(embeddings, labels, *, temperature=0.01, normalize=True, triplets=None, **references) -> Tensor:
+    """Mean over rows with positives of 1 - the mean over these of rank among positives / rank among all."""
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    values = []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
+        if triplets is not None:
+            same_class = sorted({p for anchor, p, _ in triplets if anchor == a})
+            other_class = sorted({n for anchor, _, n in triplets if anchor == a})
+        similarity = [dot(anchors[a], x) for x in candidates]
+        ratios = [above / rank for rank, above in soft_ranks(similarity, same_class, other_class, temperature)]
+        values += [1 - sum(ratios) / len(ratios)] if ratios else []
+    return reduced(values, embeddings)
+
+
+def recall_at_k(
+    embeddings, labels, *, k=(1, 2, 4, 8, 16), temperature=0.01, rank_temperature=1.0, normalize=True, **references
+) -> Tensor:
+    """Mean over rows with positives of 1 - the mean over k of min(sum over p of G((k - rank) / t), k) / min(k, |P|)."""
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    values = []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
+        similarity = [dot(anchors[a], x) for x in candidates]
+        ranks = soft_ranks(similarity, same_class, other_class, temperature)
+        if ranks:
+            first = [sum(soft_step((place - rank) / rank_temperature) for rank, _ in ranks) for place in k]
+            shares = [count.clamp_max(place) / min(place, len(ranks)) for place, count in zip(k, first, strict=True)]
+            values.append(1 - sum(shares) / len(k))
+    return reduced(values, embeddings)
+
+
+def soft_histogram(values: list[Tensor], bins: int, like: Tensor) -> list[Tensor]:
+    """Return how many values lie at 0, 1, ... bins: each counts at its two neighbors, by how near it is to them."""
+    counts = [like.new_zeros(()) for _ in range(bins + 1)]
+    for value in values:
+        value = value.clamp(0, bins)
+        lower = min(math.floor(value), bins - 1)
+        counts[lower] = counts[lower] + 1 - (value - lower)
+        counts[lower + 1] = counts[lower + 1] + value - lower
+    return counts
+
+
+def fast_ap(embeddings, labels, *, bins=10, normalize=True, **references) -> Tensor:
+    """Mean over rows with positives of 1 - 1/|P| sum over bins b of h+_b H+_b / H_b, of squared distances 0 to 4."""
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    values = []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
+        places = [squared_distance(anchors[a], x) * bins / 4 for x in candidates]
+        positive = soft_histogram([places[p] for p in same_class], bins, embeddings)
+        negative = soft_histogram([places[n] for n in other_class], bins, embeddings)
+        precision = []
+        for b in range(bins + 1):
+            before, everyone = sum(positive[: b + 1]), sum(positive[: b + 1]) + sum(negative[: b + 1])
+            precision += [positive[b] * before / everyone] if everyone > 0 else []
+        values += [1 - sum(precision) / len(same_class)] if same_class else []
+    return reduced(values, embeddings)
+
+
+def histogram(embeddings, labels, *, bins=100, normalize=True, **references) -> Tensor:
+    """Sum over bins b of h-_b (h+_0 + ... + h+_b), of the similarities of all pairs, from -1 to 1."""
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    positive, negative = [], []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
+        places = [(dot(anchors[a], x) + 1) * bins / 2 for x in candidates]
+        positive += [places[p] for p in same_class]
+        negative += [places[n] for n in other_class]
+    pulled, pushed = (soft_histogram(places, bins, embeddings) for places in (positive, negative))
+    reverses = [pushed[b] * sum(pulled[: b + 1]) for b in range(bins + 1)]
+    return sum(reverses, start=embeddings.sum() * 0) / max(len(positive) * len(negative), 1)
+
+
+def margin(embeddings, labels, *, margin=0.2, beta=1.2, seed=0, normalize=True, triplets=None, **references) -> Tensor:
+    """max(|a - p| - beta + margin, 0) and max(beta - |a - n| + margin, 0), over how many are above 0.
+
+    The triplets are those of distance-weighted sampling, or given ones.
+    """
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    if triplets is None:
+        triplets = distance_weighted(embeddings.detach(), labels, seed=seed, **references)
+    values = []
+    for a, p, n in triplets:
+        values.append(torch.relu(distance(anchors[a], candidates[p]) - beta + margin))
+        values.append(torch.relu(beta - distance(anchors[a], candidates[n]) + margin))
+    return reduced(values, embeddings, "mean_nonzero")
 
 
 # Losses with weights of their own; here labels are class numbers 0, 1, 2...

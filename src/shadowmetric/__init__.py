@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from shadowmetric.losses import *  # noqa: F403
     from shadowmetric.mining import AllMiner as AllMiner
     from shadowmetric.mining import BatchHardMiner as BatchHardMiner
+    from shadowmetric.mining import DistanceWeightedMiner as DistanceWeightedMiner
     from shadowmetric.mining import HardMiner as HardMiner
     from shadowmetric.mining import SemiHardMiner as SemiHardMiner
     from shadowmetric.types import Triplets as Triplets
@@ -41,6 +42,7 @@ LIBRARY = (  # public names besides those of losses, which `losses/__init__.py` 
     "AllMiner",
     "BatchHardMiner",
     "CrossBatchMemory",
+    "DistanceWeightedMiner",
     "GatheredLoss",
     "HardMiner",
     "Scores",

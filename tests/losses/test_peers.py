@@ -29,6 +29,7 @@ def value_and_gradient(loss, embeddings, labels, **against):
     return value.detach().double(), leaf.grad
 
 
+@pytest.mark.filterwarnings("ignore")  # the peer's own
 @pytest.mark.parametrize("name", THEIRS)
 def test_a_loss_is_its_peer(name):
     ours, theirs = pair(name)

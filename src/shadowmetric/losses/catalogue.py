@@ -23,17 +23,22 @@ from shadowmetric.losses.arc_face import ArcFaceLoss
 from shadowmetric.losses.circle import CircleLoss
 from shadowmetric.losses.contrastive import ContrastiveLoss
 from shadowmetric.losses.cos_face import CosFaceLoss
+from shadowmetric.losses.fast_ap import FastAPLoss
+from shadowmetric.losses.histogram import HistogramLoss
 from shadowmetric.losses.info_nce import InfoNCELoss
 from shadowmetric.losses.lifted_structure import LiftedStructureLoss
+from shadowmetric.losses.margin import MarginLoss
 from shadowmetric.losses.mined import MINERS, MinedSettings, MinerName
 from shadowmetric.losses.multi_similarity import MultiSimilarityLoss
 from shadowmetric.losses.n_pair import NPairLoss
 from shadowmetric.losses.proxy_anchor import ProxyAnchorLoss
 from shadowmetric.losses.proxy_nca import ProxyNCALoss
 from shadowmetric.losses.ranked_list import RankedListLoss
+from shadowmetric.losses.recall_at_k import RecallAtKLoss
 from shadowmetric.losses.shadow import ShadowLoss
 from shadowmetric.losses.siglip import SigLIPLoss
 from shadowmetric.losses.slopes import Slopes, gap_and_slope, relu_and_slope
+from shadowmetric.losses.smooth_ap import SmoothAPLoss
 from shadowmetric.losses.soft_margin_triplet import SoftMarginTripletLoss
 from shadowmetric.losses.soft_triple import SoftTripleLoss
 from shadowmetric.losses.sub_center_arc_face import SubCenterArcFaceLoss
@@ -119,6 +124,11 @@ LOSSES: dict[str, Callable[[LossChoice], nn.Module]] = {
     "proxy_nca": _centers(ProxyNCALoss),
     "cos_face": _centers(CosFaceLoss),
     "sub_center_arc_face": _centers(SubCenterArcFaceLoss),
+    "smooth_ap": _rows(SmoothAPLoss),
+    "recall_at_k": _rows(RecallAtKLoss),
+    "fast_ap": _rows(FastAPLoss),
+    "histogram": _rows(HistogramLoss),
+    "margin": _rows(MarginLoss),
     "triplet_control": lambda choice: TripletControl(2 * choice.margin, **_how(choice)),
     "double_shadow": lambda choice: DoubleShadow(choice.margin, **_how(choice)),
 }

@@ -35,10 +35,11 @@ from shadowmetric.types import Embeddings, Scalar
 TEMPORARIES = 12.0  # blocks that logits and their sum make of one
 LEAST = -1e30  # the logarithm of a sum of nothing
 ROWS_BESIDE = 64  # rows that a block of classes leaves room for
+FEWEST_CLASSES = 4  # of a block, however small the scratch
 
 
 class Own(NamedTuple):
-    """Where each row's own class stands in a block of classes, (rows, 1), and whether it does: None if all are there."""
+    """Where each row's own class stands in a block of classes, (rows, 1), and whether it does; None if all do."""
 
     place: Tensor
     inside: Tensor | None
@@ -160,7 +161,7 @@ class ClassLoss(ProxyLoss):
         number = working_dtype(dtype, self.centers.dtype).itemsize
         entry = ROWS_BESIDE * TEMPORARIES * number + 2 * dim * torch.float64.itemsize
         scratch = self.scratch_bytes if device is None else scratch_on(device, self.scratch_bytes)
-        return min(self.classes, max(1, int(scratch / (centers * entry))))
+        return min(self.classes, max(FEWEST_CLASSES, int(scratch / (centers * entry))))
 
     def sums_of_batch(self, batch: CheckedBatch, triplets: Sequence[Tensor] | None) -> Sums:
         """Return the sums of a mean over rows and of what the centers cost."""

@@ -71,7 +71,8 @@ class SigLIPLoss(RowLoss):
         """Return the settings as text, scale and bias as they are now."""
         now = ""
         if self.learned:
-            now = f", now {self.scale * float(self.log_growth.exp()):.4g} and {self.bias + float(self.shift):.4g}"
+            scale, bias = self.scale * self.log_growth.detach().exp().item(), self.bias + self.shift.item()
+            now = f", now {scale:.4g} and {bias:.4g}"
         return f"scale={self.scale:g}, bias={self.bias:g}{now}, normalize={self.normalize}"
 
     def batch_sums(self, batch: Batch) -> Sums:
