@@ -7,6 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from shadowmetric.app.compare.wording import COLUMNS, by_seed, difference, figure
+from shadowmetric.app.compare.wording import about_test as describe_images
 from shadowmetric.app.report.charts import MEASURES, MemoryBar
 from shadowmetric.app.report.collect import Group, Member
 from shadowmetric.app.report.curves import by_epoch, mean_of
@@ -140,11 +141,11 @@ def environment(members: Sequence[Member], origins: Sequence[Mapping[str, Any]] 
 def about_test(group: Group) -> str:
     """Say what the figures were measured on."""
     for member in group.members:
-        setting = (member.scores or {}).get("setting")
-        if setting:
+        images = describe_images(member.scores)
+        if images:
+            setting = (member.scores or {})["setting"]
             how = "each among the others" if setting["protocol"] == "leave-one-out" else "each in a gallery"
-            opening = f"Test split: {setting['queries']:,} images of {setting['classes']:,} classes, searched {how}"
-            return f"{opening}; embeddings of {setting['dim']} numbers, compared by cosine."
+            return f"{images}, searched {how}; embeddings of {setting['dim']} numbers, compared by cosine."
     return ""
 
 
