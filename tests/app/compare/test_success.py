@@ -1,15 +1,13 @@
 """The first sentence of a comparison: a success where the figures bear it, and no success where they do not."""
 
-import torch
+from finished_runs import SETTING, write_finished
 
 from shadowmetric.app.compare.compare import Lead, Row, leads_of, pair
 from shadowmetric.app.compare.plan import Plan
 from shadowmetric.app.compare.seed_intervals import interval
 from shadowmetric.app.compare.success import about_training
 from shadowmetric.app.compare.wording import about_test, sentences
-from shadowmetric.app.training.ending import KEPT_VALUES
 from shadowmetric.app.training.runs.settings import TrainSettings
-from shadowmetric.app.training.runs.tensor_files import save_tensors
 from shadowmetric.evaluation import PairedTest
 
 TEST = "40 test images of 4 classes"
@@ -74,23 +72,11 @@ def test_without_floors_or_losses_nothing_is_claimed():
     assert about_training([row("shadow", [0.9])]) == about_training([PIXELS]) == about_training([]) == ""
 
 
-def write_row(plan, name, seed, values):
-    """Write a finished run with the values of its queries."""
-    run = plan.run(name, seed)
-    run.begin(plan.settings)
-    kept = {figure: torch.tensor(values) for figure in KEPT_VALUES}
-    run.write(run.queries_file, lambda place: save_tensors(place, kept))
-    run.write_scores({"recall_at_1": sum(values) / len(values), "notes": []} | SETTING)
-
-
-SETTING = {"setting": {"queries": 40, "classes": 4, "protocol": "leave-one-out"}, "unseen_classes": True}
-
-
 def test_leads_are_those_of_the_runs_and_the_terminal_says_them_first(tmp_path):
     plan = Plan(TrainSettings(), tmp_path, losses=("shadow",), controls=False, seeds=2)
     for seed in (0, 1):
-        write_row(plan, "shadow", seed, [1.0] * 38 + [0.0] * 2)
-        write_row(plan, "raw_pixels", seed, [1.0] * 10 + [0.0] * 30)
+        write_finished(plan, "shadow", seed, [1.0] * 38 + [0.0] * 2)
+        write_finished(plan, "raw_pixels", seed, [1.0] * 10 + [0.0] * 30)
     leads = leads_of(plan, "shadow")
     assert list(leads) == ["raw_pixels"]  # the other floor is not scored
     assert abs(leads["raw_pixels"].queries.difference - 0.7) < 1e-6

@@ -14,8 +14,12 @@ from shadowmetric.app.report.collect import Group
 
 def summary(group: Group) -> str:
     """Say whether training helped; then which loss leads, and whether this is inside the noise."""
-    sentences = [training_words(group), lead_words(group)]
-    return " ".join(sentence for sentence in sentences if sentence)
+    return " ".join(paragraphs(group))
+
+
+def paragraphs(group: Group) -> list[str]:
+    """Return the same, a paragraph each."""
+    return [words for words in (training_words(group), lead_words(group)) if words]
 
 
 def training_words(group: Group) -> str:

@@ -149,12 +149,18 @@ def about_test(group: Group) -> str:
     return ""
 
 
-def about_gallery(count: int) -> str:
-    """Say how queries were chosen."""
+def has_unseen_classes(group: Group) -> bool:
+    """Return whether training had none of the classes that are searched."""
+    return any((member.scores or {}).get("unseen_classes") for member in group.members)
+
+
+def about_gallery(count: int, unseen: bool = False) -> str:
+    """Say how queries were chosen; unseen: of classes that training did not have."""
+    whose = ", of a class that training never saw," if unseen else ""
     return (
-        "A test image and its nearest neighbors by cosine, itself left out. ✓ and a solid frame: its own class; "
-        "✗ and a dashed frame: another. Below each its similarity. Queries are sorted by MAP@R, ties by the place of "
-        f"the first right neighbor, then by lot: {count} drawn at random, which are the same for every "
+        f"A test image{whose} and its nearest neighbors by cosine, itself left out. ✓ and a solid frame: its own "
+        "class; ✗ and a dashed frame: another. Below each its similarity. Queries are sorted by MAP@R, ties by the "
+        f"place of the first right neighbor, then by lot: {count} drawn at random, which are the same for every "
         f"loss, the {count} worst, and the {count} best."
     )
 
