@@ -54,8 +54,8 @@ def test_the_list(capsys, folder):
     assert out.startswith("Data root: data\n")
     listed = [line.split() for line in out.partition("Where they come from")[0].splitlines()[4:] if line]
     assert [words[0] for words in listed] == list(catalogue.DATASETS)
-    assert [words[0] for words in listed if words[4] == "yes"] == ["digits", "mnist"]
-    assert listed[6][:4] == ["cub200", "11,788", "200", "zero-shot"]
+    assert [words[0] for words in listed if words[4] == "yes"] == ["glyphs", "digits", "mnist"]
+    assert listed[7][:4] == ["cub200", "11,788", "200", "zero-shot"]
     assert "need no archive" in out
 
 

@@ -16,7 +16,9 @@ from shadowmetric.app.training.runs.settings import TrainSettings
 from shadowmetric.app.training.setup import set_up
 from shadowmetric.errors import Stopped
 
-QUICK = TrainSettings(device="cpu", epochs=1, batches=2, batch=20, per_class=2, most_per_class=12, validation=0.3)
+QUICK = TrainSettings(
+    data="digits", device="cpu", epochs=1, batches=2, batch=20, per_class=2, most_per_class=12, validation=0.3
+)
 
 
 def hold(cell, held):

@@ -44,7 +44,7 @@ SMALL_IMAGES = 64  # pixels up to which small_cnn is the backbone unless another
 class TrainSettings:
     """What decides a run."""
 
-    data: str = "digits"
+    data: str = "glyphs"
     """A dataset's name, folder:PATH, csv:FILE or npz:FILE; `shadowmetric data list` names them."""
     data_root: Path | None = None
     """Where datasets lie. Default: $SHADOWMETRIC_DATA, else ./data."""
