@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from shadowmetric.app.data.augmentation import KINDS
+from shadowmetric.app.data.augmentation import AUTO, KINDS
 from shadowmetric.app.data.catalogue import data_root
+from shadowmetric.app.data.image_kind import ImageKind
 from shadowmetric.app.training.runs.recipes import RECIPES, Recipe, recipe_for
 from shadowmetric.batches.budget import parse_bytes
 from shadowmetric.errors import Mistake
@@ -21,7 +22,7 @@ CHOICES = {
     "loss": tuple(LOSSES),
     "miner": tuple(MINERS),
     "mining_unit": get_args(MiningUnit),
-    "augment": KINDS,
+    "augment": (AUTO, *KINDS),
     "recipe": RECIPES,
     "split": ("official", "classes"),
     "broken": ("refuse", "skip"),
@@ -94,7 +95,8 @@ class TrainSettings:
     channels: int | None = None
     """1 for gray, 3 for color. Default: as the images are."""
     augment: str | None = None
-    """Random changes in training: none shift crop. Default: none; shift from pretrained weights."""
+    """Random changes in training: none shift crop photo drawing, or auto: photo or drawing, as the images look.
+    Default: auto; shift from pretrained weights."""
     freeze_batch_norm: bool | None = None
     """Keep the statistics of batch normalization as they are. Default: from pretrained weights only."""
     epochs: int | None = None
@@ -208,11 +210,14 @@ def check_with_pml(settings: TrainSettings) -> None:
             raise Mistake(f"--loss is {settings.loss}, and {option(name)} {reason}.")
 
 
-def resolve_settings(settings: TrainSettings, *, size: int, resize: int, channels: int) -> TrainSettings:
-    """Return the settings with nothing left open, for images of this shape."""
+def resolve_settings(
+    settings: TrainSettings, *, size: int, resize: int, channels: int, images: ImageKind = "photo"
+) -> TrainSettings:
+    """Return the settings with nothing left open, for images of this shape and kind."""
     settings = with_recipe(settings)
+    augment = images if settings.augment == AUTO else settings.augment
     backbone = settings.backbone or ("small_cnn" if size <= SMALL_IMAGES else "resnet18")
-    return replace(settings, backbone=backbone, size=size, resize=resize, channels=channels)
+    return replace(settings, backbone=backbone, size=size, resize=resize, channels=channels, augment=augment)
 
 
 def with_recipe(settings: TrainSettings) -> TrainSettings:
