@@ -148,6 +148,14 @@ def about_test(group: Group) -> str:
     return ""
 
 
+def about_augmented(kind: str) -> str:
+    """Say what is above and what below."""
+    return (
+        f"Training images as the test sees them, and below each what --augment {kind} made of it once; every epoch "
+        "makes something else of it."
+    )
+
+
 def about_gallery(count: int) -> str:
     """Say how queries were chosen."""
     return (

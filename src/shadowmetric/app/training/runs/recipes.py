@@ -55,7 +55,7 @@ FROM_SCRATCH = Recipe(
     weight_decay=1e-4,
     warmup=0.05,
     freeze_batch_norm=False,
-    augment="none",
+    augment="auto",
     patience=8,
     mining_unit="loss",
 )
