@@ -19,6 +19,7 @@ from shadowmetric.app.data.datasets.cifar100 import CIFAR100, PNG_FOLDER
 from shadowmetric.app.data.datasets.cub200 import CUB200
 from shadowmetric.app.data.datasets.digits import DIGITS
 from shadowmetric.app.data.datasets.fashion_mnist import FASHION_MNIST
+from shadowmetric.app.data.datasets.glyphs import GLYPHS
 from shadowmetric.app.data.datasets.ham10000 import HAM10000
 from shadowmetric.app.data.datasets.inshop import INSHOP
 from shadowmetric.app.data.datasets.mnist import MNIST
@@ -34,6 +35,7 @@ from shadowmetric.errors import DataMistake
 DATASETS: dict[str, Reader] = {
     reader.name: reader
     for reader in (
+        GLYPHS,
         DIGITS,
         MNIST,
         FASHION_MNIST,
