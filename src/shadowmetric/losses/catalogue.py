@@ -4,6 +4,11 @@ Margin and miner are asked of losses of triplets only; the others keep the value
 name, which compares what the loss does, or that of the paper's protocol, which compares squared distances of unit rows
 whatever the loss (mining_unit).
 
+`normalized_softmax` (Zhai and Wu, Classification is a Strong Baseline for Deep Metric Learning; NormFace) is SoftTriple
+with one center a class and no margin: cross-entropy of the cosines with the centers. Its scale is low, since training
+from scratch is its use: at 8 a row that fits its center still pulls, and measured on small networks that learns faster
+than 16.
+
 Two entries are controls, not methods. On unit rows Shadow at margin m is half the squared Triplet at margin 2m, so
 
     triplet_control    Triplet at 2m with the triplets of Shadow at m: what Shadow is, but for the factor
@@ -36,6 +41,7 @@ from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Miner
 
 MiningUnit = Literal["loss", "squared"]
+SOFTMAX_SCALE = 8.0
 
 
 class LossChoice(NamedTuple):
@@ -95,10 +101,19 @@ LOSSES: dict[str, Callable[[LossChoice], nn.Module]] = {
     "n_pair": lambda choice: NPairLoss(scratch_bytes=choice.scratch),
     "ranked_list": lambda choice: RankedListLoss(scratch_bytes=choice.scratch),
     "arc_face": lambda choice: ArcFaceLoss(choice.classes, choice.dim, scratch_bytes=choice.scratch),
+    "normalized_softmax": lambda choice: SoftTripleLoss(
+        choice.classes,
+        choice.dim,
+        centers_per_class=1,
+        scale=SOFTMAX_SCALE,
+        margin=0.0,
+        scratch_bytes=choice.scratch,
+    ),
     "triplet_control": lambda choice: TripletControl(2 * choice.margin, **_how(choice)),
     "double_shadow": lambda choice: DoubleShadow(choice.margin, **_how(choice)),
 }
 PAPER_LOSSES = ("shadow", "triplet", "soft_margin_triplet", "angular_triplet", "soft_triple", "multi_similarity")
+OF_CENTERS = ("soft_triple", "arc_face", "normalized_softmax")  # rows are compared with learned centers, not with rows
 CONTROLS = ("triplet_control", "double_shadow")
 
 

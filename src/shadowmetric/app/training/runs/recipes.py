@@ -17,6 +17,7 @@ RECIPES = ("default", "paper")
 class Recipe:
     """The settings that a recipe decides."""
 
+    loss: str
     epochs: int
     batch: int
     per_class: int
@@ -32,6 +33,7 @@ class Recipe:
 
 
 PAPER = Recipe(
+    loss="shadow",
     epochs=30,
     batch=32,
     per_class=5,
@@ -46,6 +48,7 @@ PAPER = Recipe(
     mining_unit="squared",
 )
 FROM_SCRATCH = Recipe(
+    loss="normalized_softmax",
     epochs=30,
     batch=64,
     per_class=4,
@@ -60,6 +63,7 @@ FROM_SCRATCH = Recipe(
     mining_unit="loss",
 )
 PRETRAINED = Recipe(
+    loss="shadow",
     epochs=10,
     batch=64,
     per_class=4,

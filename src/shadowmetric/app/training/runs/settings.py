@@ -15,7 +15,7 @@ from shadowmetric.app.training.runs.recipes import RECIPES, Recipe, recipe_for
 from shadowmetric.batches.budget import parse_bytes
 from shadowmetric.errors import Mistake
 from shadowmetric.integrations.pml_losses import PREFIX, check_pml_loss
-from shadowmetric.losses.catalogue import LOSSES, MiningUnit
+from shadowmetric.losses.catalogue import LOSSES, OF_CENTERS, MiningUnit
 from shadowmetric.losses.mined import MINERS
 
 CHOICES = {
@@ -36,6 +36,8 @@ OURS_ONLY = {
     "length_penalty": "is added to losses of this library only; leave it out",
     "memory_budget": "plans with the bytes that losses of this library state; give a --micro-batch instead",
 }
+ROWS_ONLY = ("margin", "miner", "mining_unit", "semi_hard_epochs", "unit_rows", "length_penalty", "cross_batch_memory")
+OF_ROWS = "shadow"  # the loss where one of these is given
 MICRO_BATCH = 32
 MOST_SIZE = 4096  # pixels
 SMALL_IMAGES = 64  # pixels up to which small_cnn is the backbone unless another is named
@@ -63,10 +65,11 @@ class TrainSettings:
     """What chooses the best epoch: validation, or test, which makes the scores too good and is stamped on them."""
     recipe: str = "default"
     """default, whose values stand beside the options below, or paper: the published protocol to the letter."""
-    loss: str = "shadow"
+    loss: str | None = None
     """shadow triplet soft_margin_triplet angular_triplet soft_triple multi_similarity angular contrastive
-    lifted_structure n_pair ranked_list arc_face triplet_control double_shadow, or pml:NAME, a loss of
-    pytorch-metric-learning by the name of its class."""
+    lifted_structure n_pair ranked_list arc_face normalized_softmax triplet_control double_shadow, or pml:NAME, a loss
+    of pytorch-metric-learning by the name of its class. Default: normalized_softmax; shadow from pretrained weights, in
+    --recipe paper, and wherever an option is given that only losses of pairs or triplets have."""
     margin: float = 0.2
     """Of losses of triplets and of their miner, in the loss's own unit (pml:TripletMarginLoss: distance)."""
     miner: str = "semi_hard"
@@ -153,7 +156,7 @@ def check_settings(settings: TrainSettings) -> None:
     """Refuse settings that make no sense, by the names that the command gives them."""
     for name, choices in CHOICES.items():
         value = getattr(settings, name)
-        if name == "loss" and value.startswith(PREFIX):
+        if name == "loss" and value is not None and value.startswith(PREFIX):
             check_with_pml(settings)
         elif value is not None and value not in choices:
             raise Mistake(f"{option(name)} is {value!r}; choose one of {', '.join(choices)}.")
@@ -186,7 +189,7 @@ def check_settings(settings: TrainSettings) -> None:
         )
     if settings.cross_batch_warmup and not settings.cross_batch_memory:
         raise Mistake("--cross-batch-warmup has no meaning without --cross-batch-memory; give both or neither.")
-    if settings.cross_batch_memory and settings.loss in ("soft_triple", "arc_face"):
+    if settings.cross_batch_memory and settings.loss in OF_CENTERS:
         raise Mistake(
             f"--cross-batch-memory adds nothing to {settings.loss}, which compares rows with its centers; leave it out."
         )
@@ -204,7 +207,7 @@ def check_settings(settings: TrainSettings) -> None:
 
 def check_with_pml(settings: TrainSettings) -> None:
     """Refuse a loss of another library that there is not, and what goes with our own only."""
-    check_pml_loss(settings.loss)
+    check_pml_loss(str(settings.loss))
     for name, reason in OURS_ONLY.items():
         if getattr(settings, name):
             raise Mistake(f"--loss is {settings.loss}, and {option(name)} {reason}.")
@@ -228,6 +231,8 @@ def with_recipe(settings: TrainSettings) -> TrainSettings:
         weights = weights or ("none" if backbone == "small_cnn" else "pretrained")
     recipe = recipe_for(settings.recipe, weights not in (None, "none"))
     changes = {name: value for name, value in asdict(recipe).items() if getattr(settings, name) is None}
+    if settings.loss is None and compares_rows(settings):
+        changes["loss"] = OF_ROWS
     if settings.logical_batch is not None:  # the record holds it once, as the batch
         changes |= {"batch": settings.logical_batch, "logical_batch": None}
         if settings.micro_batch is None and settings.memory_budget is None:
@@ -242,6 +247,11 @@ def with_recipe(settings: TrainSettings) -> TrainSettings:
         weights = str(Path(weights).resolve())
     root = data_root(settings.data_root).resolve()
     return replace(settings, backbone=backbone, weights=weights, data=data, data_root=root, **changes)
+
+
+def compares_rows(settings: TrainSettings) -> bool:
+    """Return whether an option is given that means something only where rows are compared with one another."""
+    return any(getattr(settings, name) != getattr(TrainSettings, name) for name in ROWS_ONLY)
 
 
 def recipe_settings(settings: TrainSettings) -> Recipe:
