@@ -73,9 +73,9 @@ ROUNDS: dict[str, Round] = {
         changed(loss=("shadow", "triplet", "multi_similarity", "soft_triple", "arc_face", "n_pair", "contrastive")),
         PHOTOS,
     ),
-    "networks": Round(changed(network=("strided", "wide", "batch norm", "no norm", "narrow")), PHOTOS),
+    "networks": Round(changed(network=("strided", "late pool", "group norm", "no norm", "wide")), PHOTOS),
     "augmentation": Round(changed(augment=("none", "shift", "crop", "photo", "drawing")), (*PHOTOS, "glyphs")),
-    "rates": Round(changed(rate=(1e-3, 4e-3), weight_decay=(1e-2,), batch=(32, 128), per_class=(2, 8)), PHOTOS),
+    "rates": Round(changed(rate=(2e-3, 1e-2), weight_decay=(1e-2,), batch=(32, 128), per_class=(2, 8)), PHOTOS),
     "final": Round(
         (("ours", Setting()), *((name, Setting()) for name in get_args(Contender) if name != "ours")), ALL, "test"
     ),

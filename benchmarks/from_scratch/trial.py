@@ -48,9 +48,7 @@ class Setting:
     weight_decay: float = FROM_SCRATCH.weight_decay
 
 
-def train(
-    contender: Contender, ground: Ground, setting: Setting, seconds: float, seed: int
-) -> tuple[nn.Module, int]:
+def train(contender: Contender, ground: Ground, setting: Setting, seconds: float, seed: int) -> tuple[nn.Module, int]:
     """Return what a contender made of its seconds, and its steps."""
     if contender == "ours":
         return train_ours(ground, setting, seconds, seed)
@@ -117,13 +115,18 @@ def judge_floor(contender: Contender, ground: Ground, setting: Setting, seed: in
 
 def judge_rows(train: Tensor, judged: Tensor, ground: Ground) -> dict[str, Any]:
     """Return the figures of rows."""
-
-    def recall(**gallery: Tensor):
-        measures = ("recall_at",) if gallery else ("recall_at", "map_at_r")
-        return evaluate(judged, ground.judged.labels, measures=measures, recall_at=(1,), progress=False, **gallery)
-
-    alone = recall()
+    labels = ground.judged.labels
+    alone = evaluate(judged, labels, measures=("recall_at", "map_at_r"), recall_at=(1,), progress=False)
     figures = {"recall_at_1": alone.recall_at[1], "map_at_r": alone.map_at_r, "nearest": None}
     if ground.known:
-        figures["nearest"] = recall(gallery=train, gallery_labels=ground.train.labels).recall_at[1]
+        found = evaluate(
+            judged,
+            labels,
+            gallery=train,
+            gallery_labels=ground.train.labels,
+            measures=("recall_at",),
+            recall_at=(1,),
+            progress=False,
+        )
+        figures["nearest"] = found.recall_at[1]
     return figures

@@ -48,7 +48,7 @@ class Strength:
 
 
 STRENGTHS: dict[str, Strength] = {
-    "photo": Strength(zoom=(0.7, 1.1), ratio=1.25, degrees=10.0, shift=0.06, light=0.25, color=0.25, erased=0.25),
+    "photo": Strength(zoom=(0.85, 1.1), ratio=1.1, degrees=5.0, shift=0.08, light=0.15, color=0.15),
     "drawing": Strength(zoom=(0.85, 1.15), ratio=1.15, degrees=10.0, shift=0.08),
 }
 
@@ -106,7 +106,9 @@ def look_through(
     if not isinstance(images, Tensor):
         if len({image.shape for image in images}) > 1:
             each = zip(images, chances, strict=True)
-            return torch.cat([look_through(image[None], size, chance[None], strength, mirror) for image, chance in each])
+            return torch.cat(
+                [look_through(image[None], size, chance[None], strength, mirror) for image, chance in each]
+            )
         images = _stack(images)
     windows = random_windows(
         chances[:, :6],

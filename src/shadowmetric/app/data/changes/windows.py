@@ -35,7 +35,9 @@ def show(images: Tensor, windows: Windows, size: int) -> Tensor:
     """Return what windows show, (images, channels, size, size) float32, of images (images, channels, height, width)."""
     height, width = images.shape[-2:]
     place = (2 * torch.arange(size) + 1) / size - 1  # (size,)
-    across = torch.where(windows.mirrored, -windows.width, windows.width)[:, None, None] / 2 * place  # (images, 1, size)
+    across = (
+        torch.where(windows.mirrored, -windows.width, windows.width)[:, None, None] / 2 * place
+    )  # (images, 1, size)
     down = windows.height[:, None, None] / 2 * place[:, None]  # (images, size, 1)
     cosine, sine = (part(windows.angle)[:, None, None] for part in (torch.cos, torch.sin))
     x = windows.x[:, None, None] + across * cosine - down * sine  # (images, size, size)

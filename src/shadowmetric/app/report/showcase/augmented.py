@@ -1,4 +1,4 @@
-"""What the network sees in training: eight images as evaluation sees them, and below each what was made of it at random.
+"""What the network sees in training: eight images as evaluation sees them, and below each what chance made of it.
 
 The images stand evenly in the training part. The changes are those of the run's settings, drawn with the run's seed.
 """

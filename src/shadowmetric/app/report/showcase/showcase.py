@@ -156,9 +156,7 @@ def from_plain(document: dict[str, Any]) -> Showcase:
         for query in document["gallery"]
     )
     points = None if document["points"] is None else Points(**document["points"])
-    sheet, augmented = (
-        None if document[name] is None else Sheet(**document[name]) for name in ("sheet", "augmented")
-    )
+    sheet, augmented = (None if document[name] is None else Sheet(**document[name]) for name in ("sheet", "augmented"))
     confusion, classes = Confused(**document["confusion"]), tuple(document["classes"])
     return Showcase(gallery, points, sheet, confusion, classes, augmented)
 

@@ -125,7 +125,7 @@ class TrainSettings:
     optimizer: str | None = None
     """adam, adamw, sgd. Default: adamw."""
     rate: float | None = None
-    """Learning rate of the backbone. Default: 0.002; 0.0001 from pretrained weights."""
+    """Learning rate of the backbone. Default: 0.005; 0.0001 from pretrained weights."""
     head_rate: float | None = None
     """Learning rate of the head. Default: as --rate."""
     weight_decay: float | None = None
