@@ -1,4 +1,4 @@
-"""The images that contenders are tried on: seven kinds, made small so that a cell takes half a minute of one core.
+"""The images that contenders are tried on: six kinds, made small so that a cell takes seconds of one core.
 
 A bed trains on a part of the training images. While settings are chosen, contenders are judged by the rest, the
 validation images; the test images are looked at once, at the end. Where classes are known (`standard`), a judge also

@@ -24,11 +24,10 @@ class PlainCNN(nn.Module):
 
 def shift_and_flip(images: Tensor, mirrors: bool) -> Tensor:
     """Return each image an eighth aside at most, and every second one in a mirror."""
-    count, size = len(images), images.shape[-1]
-    down, right = torch.randint(2 * (size // 8) + 1, (2, count, 1)) + torch.arange(size)
+    count, place, rim = len(images), torch.arange(images.shape[-1]), images.shape[-1] // 8
+    down, right = torch.randint(2 * rim + 1, (2, count, 1, 1, 1))
     each, channel = torch.arange(count)[:, None, None, None], torch.arange(images.shape[1])[:, None, None]
-    framed = pad(images.float(), (size // 8,) * 4, mode="reflect")
-    images = framed[each, channel, down[:, None, :, None], right[:, None, None, :]]
+    images = pad(images.float(), (rim,) * 4, mode="reflect")[each, channel, down + place[:, None], right + place]
     return torch.where((torch.rand(count) < 0.5 * mirrors)[:, None, None, None], images.flip(-1), images)
 
 
@@ -41,20 +40,21 @@ def triplet_loss(rows: Tensor, labels: Tensor, margin: float = 0.2) -> Tensor:
     return torch.relu(closer - torch.where(beyond < 5, beyond, others.amax(1)) + margin).mean()
 
 
-def train(images: Tensor, labels: Tensor, *, loss: str, mirrors: bool, seconds: float, seed: int):
-    """Return a network after so many seconds of the processor, and its steps; loss: cross_entropy or triplet."""
+def train(images: Tensor, labels: Tensor, *, loss: str, mirrors: bool, steps: int, seed: int, done=time.process_time):
+    """Return a network after so many steps; loss: cross_entropy or triplet. done: called after each step."""
     torch.manual_seed(seed)
     network = PlainCNN(images.shape[1], int(labels.max()) + 1).to(memory_format=torch.channels_last)  # pyright: ignore
-    optimizer, began, share, steps = torch.optim.AdamW(network.parameters()), time.process_time(), 0.0, 0
+    optimizer = torch.optim.AdamW(network.parameters())
     members = [(labels == label).nonzero()[:, 0] for label in labels.unique()]
-    while share < 1:
-        optimizer.param_groups[0]["lr"], steps = 3e-3 * (1 - share), steps + 1
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = 3e-3 * (1 - step / steps)
         some = torch.randint(len(images), (64,))
         if loss == "triplet":  # four images of each of sixteen classes
             chosen = [members[place] for place in torch.randperm(len(members))[:16]]
             some = torch.cat([images_of[torch.randint(len(images_of), (4,))] for images_of in chosen])
         rows, known = network(shift_and_flip(images[some], mirrors)), labels[some]
+        optimizer.zero_grad()
         (triplet_loss(rows, known) if loss == "triplet" else cross_entropy(network.classifier(rows), known)).backward()
-        optimizer.step(), optimizer.zero_grad()
-        share = (time.process_time() - began) / seconds
-    return network.eval(), steps
+        optimizer.step()
+        done()
+    return network.eval()

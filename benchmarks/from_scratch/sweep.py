@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from benchmarks.from_scratch.beds import BEDS, Ground, JudgedOn, read_bed
-from benchmarks.from_scratch.trial import Contender, Setting, judge, judge_floor, train
+from benchmarks.from_scratch.trial import Contender, Setting, judge, judge_floor, seconds_of_step, train
 from benchmarks.run import place
 from shadowmetric.runtime.files import read_rows
 
 RoundName = Literal["losses", "networks", "augmentation", "rates", "final"]
-FIGURES = ("steps", "recall_at_1", "map_at_r", "nearest")
+FLOORS = ("raw_pixels", "untrained")
 PHOTOS, ALL = ("cifar10", "cub200"), tuple(BEDS)
 
 
@@ -87,20 +87,33 @@ def run_cells(cells: Sequence[Cell], out: Path, data_root: Path | None) -> Itera
     known = read_known(out)
     missing = [cell for cell in cells if cell.key() not in known]
     grounds: dict[tuple[str, JudgedOn], Ground] = {}
+    steps: dict[Any, int] = {}
     for cell in missing:
         where = (cell.bed, cell.judged_on)
         if where not in grounds:
             grounds[where] = read_bed(BEDS[cell.bed], data_root, cell.judged_on)
-        row = cell.row() | run_cell(cell, grounds[where]) | place()
+            timed = list(dict.fromkeys((one.contender, one.setting) for one in missing if is_timed(one, cell.bed)))
+            costs = seconds_of_step(timed, grounds[where])
+            steps |= {(cell.bed, *one): round(cell.seconds / cost) for one, cost in zip(timed, costs, strict=True)}
+        row = (
+            cell.row()
+            | run_cell(cell, grounds[where], steps.get((cell.bed, cell.contender, cell.setting), 0))
+            | place()
+        )
         append(out, row)
         yield row
 
 
-def run_cell(cell: Cell, ground: Ground) -> dict[str, Any]:
+def is_timed(cell: Cell, bed: str) -> bool:
+    """Return whether a cell is trained on this bed."""
+    return cell.bed == bed and cell.contender not in FLOORS
+
+
+def run_cell(cell: Cell, ground: Ground, steps: int) -> dict[str, Any]:
     """Train and judge one contender."""
-    if cell.contender in ("raw_pixels", "untrained"):
+    if cell.contender in FLOORS:
         return {"steps": 0} | judge_floor(cell.contender, ground, cell.setting, cell.seed)
-    network, steps = train(cell.contender, ground, cell.setting, cell.seconds, cell.seed)
+    network = train(cell.contender, ground, cell.setting, steps, cell.seed, lambda: None)
     return {"steps": steps} | judge(network, ground)
 
 

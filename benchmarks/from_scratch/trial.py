@@ -1,7 +1,8 @@
 """One cell: a contender trained on a bed for so many seconds of one thread, and judged.
 
-The rate follows the processor's time as it follows the steps in `train`, so that every contender ends its schedule
-when its time is over. What the time buys, steps, is the contender's own affair: network, augmentation, loss and all.
+Contenders are first timed, in turns, by the least time of a step, and then do as many steps as go into the seconds,
+each with its whole schedule. So the time is that of a quiet processor, however busy it is: what else runs makes a step
+longer, never shorter. A step has all in it: augmentation, network, loss, optimizer.
 
     ours            what `train` does from scratch if nobody says otherwise, but for one setting in a sweep
     cross_entropy   the plain script
@@ -10,8 +11,11 @@ when its time is over. What the time buys, steps, is the contender's own affair:
     untrained       our network before the first step
 """
 
+import math
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import count, pairwise
 from typing import Any, Literal
 
 import torch
@@ -22,7 +26,7 @@ from benchmarks.from_scratch.beds import Ground
 from benchmarks.from_scratch.networks import NETWORKS
 from shadowmetric.app.data.augmentation import AUTO, Augmentation
 from shadowmetric.app.data.image_kind import look_at
-from shadowmetric.app.data.loading import training_batches
+from shadowmetric.app.data.loading import Batch, training_batches
 from shadowmetric.app.models.embedder import Embedder
 from shadowmetric.app.training.optimizer import build_optimizer, set_rates, share_of_peak
 from shadowmetric.app.training.runs.recipes import FROM_SCRATCH
@@ -31,7 +35,7 @@ from shadowmetric.evaluation import evaluate
 from shadowmetric.losses.catalogue import build_loss
 
 Contender = Literal["ours", "cross_entropy", "triplet", "raw_pixels", "untrained"]
-TICKS = 10**6  # of a schedule
+ROUNDS, STEPS = 6, 8  # in which contenders are timed
 DIM = 64
 
 
@@ -48,38 +52,52 @@ class Setting:
     weight_decay: float = FROM_SCRATCH.weight_decay
 
 
-def train(contender: Contender, ground: Ground, setting: Setting, seconds: float, seed: int) -> tuple[nn.Module, int]:
-    """Return what a contender made of its seconds, and its steps."""
+def seconds_of_step(contenders: Sequence[tuple[Contender, Setting]], ground: Ground) -> list[float]:
+    """Return the least time of a step of each contender; they take turns, so that a busy hour hits them all alike."""
+    least = [math.inf] * len(contenders)
+    for _ in range(ROUNDS):
+        for number, (contender, setting) in enumerate(contenders):
+            times: list[float] = []
+            train(contender, ground, setting, STEPS + 1, 0, lambda times=times: times.append(time.process_time()))
+            least[number] = min(least[number], *(later - earlier for earlier, later in pairwise(times)))
+    return least
+
+
+def train(
+    contender: Contender, ground: Ground, setting: Setting, steps: int, seed: int, done: Callable[[], object]
+) -> nn.Module:
+    """Return what a contender made of its steps; done: called after each."""
     if contender == "ours":
-        return train_ours(ground, setting, seconds, seed)
+        return train_ours(ground, setting, steps, seed, done)
     mirrors, (images, labels) = ground.parts.dataset.mirrors, ground.train
-    return plain_script.train(images, labels, loss=contender, mirrors=mirrors, seconds=seconds, seed=seed)
+    return plain_script.train(images, labels, loss=contender, mirrors=mirrors, steps=steps, seed=seed, done=done)
 
 
-def train_ours(ground: Ground, setting: Setting, seconds: float, seed: int) -> tuple[nn.Module, int]:
-    """Return an embedder after so many seconds of the processor, and its steps."""
+def train_ours(ground: Ground, setting: Setting, steps: int, seed: int, done: Callable[[], object]) -> nn.Module:
+    """Return an embedder after so many steps."""
     embedder = new_embedder(ground, setting, seed)
     classes = int(ground.train.labels.max()) + 1
     loss = build_loss(setting.loss, margin=0.2, miner="semi_hard", classes=classes, dim=DIM)
     chosen = {name: value for name, value in asdict(setting).items() if name not in ("network", "loss", "augment")}
     recipe = replace(FROM_SCRATCH, **chosen, head_rate=setting.rate)
     optimizer = build_optimizer(embedder, loss, recipe)
+    for step, batch in zip(range(steps), our_batches(ground, setting, seed), strict=False):
+        set_rates(optimizer, share_of_peak(step, steps, recipe.warmup))
+        loss(embedder(batch.images), batch.labels).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        done()
+    return embedder.eval()
+
+
+def our_batches(ground: Ground, setting: Setting, seed: int) -> Iterator[Batch]:
+    """Yield batches, epoch after epoch."""
     sampler = PKSampler(ground.train.labels, setting.batch, setting.per_class, seed=seed)
     kind = look_at(ground.parts.train.images).kind if setting.augment == AUTO else setting.augment
     augmentation = Augmentation(kind, ground.parts.dataset.mirrors)
-    steps, began, share = 0, time.process_time(), 0.0
-    while share < 1:
-        sampler.load_state_dict({"epoch": steps // len(sampler), "position": 0})
-        for batch in training_batches(ground.parts.train, ground.parts.shape, augmentation, sampler):
-            set_rates(optimizer, share_of_peak(round(TICKS * share), TICKS, recipe.warmup))
-            loss(embedder(batch.images), batch.labels).backward()
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            steps += 1
-            share = (time.process_time() - began) / seconds
-            if share >= 1:
-                break
-    return embedder.eval(), steps
+    for epoch in count():
+        sampler.load_state_dict({"epoch": epoch, "position": 0})
+        yield from training_batches(ground.parts.train, ground.parts.shape, augmentation, sampler)
 
 
 def new_embedder(ground: Ground, setting: Setting, seed: int) -> Embedder:

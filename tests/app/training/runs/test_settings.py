@@ -85,6 +85,27 @@ def test_the_images_decide_what_is_left_to_them():
     assert resolve_settings(TrainSettings(recipe="paper"), **shape, images="drawing").augment == "none"
 
 
+@pytest.mark.parametrize(
+    ("given", "loss"),
+    [
+        ({}, "normalized_softmax"),
+        ({"weights": "none", "batch": 32}, "normalized_softmax"),
+        ({"weights": "pretrained"}, "shadow"),
+        ({"recipe": "paper"}, "shadow"),
+        ({"loss": "triplet"}, "triplet"),
+        ({"miner": "hard"}, "shadow"),
+        ({"margin": 0.1}, "shadow"),
+        ({"cross_batch_memory": 64}, "shadow"),
+        ({"unit_rows": False}, "shadow"),
+        ({"loss": "normalized_softmax", "margin": 0.1}, "normalized_softmax"),
+    ],
+)
+def test_the_loss_from_scratch_unless_an_option_asks_for_one_of_rows(given, loss):
+    settings = with_recipe(TrainSettings(**given))
+    assert settings.loss == loss
+    assert with_recipe(settings) == settings
+
+
 def test_paths_hold_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SHADOWMETRIC_DATA", raising=False)
