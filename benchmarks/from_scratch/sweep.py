@@ -92,7 +92,7 @@ def run_cells(cells: Sequence[Cell], out: Path, data_root: Path | None) -> Itera
         where = (cell.bed, cell.judged_on)
         if where not in grounds:
             grounds[where] = read_bed(BEDS[cell.bed], data_root, cell.judged_on)
-            timed = list(dict.fromkeys((one.contender, one.setting) for one in missing if is_timed(one, cell.bed)))
+            timed = timed_on(cell.bed, missing)
             costs = seconds_of_step(timed, grounds[where])
             steps |= {(cell.bed, *one): round(cell.seconds / cost) for one, cost in zip(timed, costs, strict=True)}
         row = (
@@ -104,9 +104,10 @@ def run_cells(cells: Sequence[Cell], out: Path, data_root: Path | None) -> Itera
         yield row
 
 
-def is_timed(cell: Cell, bed: str) -> bool:
-    """Return whether a cell is trained on this bed."""
-    return cell.bed == bed and cell.contender not in FLOORS
+def timed_on(bed: str, cells: Sequence[Cell]) -> list[tuple[Contender, Setting]]:
+    """Return who is trained on a bed, each once."""
+    trained = [cell for cell in cells if cell.bed == bed and cell.contender not in FLOORS]
+    return list(dict.fromkeys((cell.contender, cell.setting) for cell in trained))
 
 
 def run_cell(cell: Cell, ground: Ground, steps: int) -> dict[str, Any]:
