@@ -82,16 +82,10 @@ def test_what_backward_keeps_does_not_grow_with_the_dimension(name):
 def test_what_backward_keeps_grows_with_the_rows_and_not_with_their_square(name):
     def kept(rows):
         embeddings, labels = plain_batch(rows=rows, dtype=torch.float32)
-        return kept_bytes(LOSSES[name](8), embeddings.requires_grad_(), labels % 20)
-
-    def kept_of_fives(rows):
-        embeddings, labels = plain_batch(rows=rows, dtype=torch.float32)
+        labels = labels % 20 if name in ("soft_triple", "arc_face") else labels
         return kept_bytes(LOSSES[name](8), embeddings.requires_grad_(), labels)
 
-    if name in ("soft_triple", "arc_face"):
-        assert kept(400) <= 4.2 * kept(100)
-    else:
-        assert kept_of_fives(400) <= 8 * kept_of_fives(100)  # 16 for squares; small ones keep less
+    assert kept(1200) <= 8 * kept(300)  # 16 for squares; a row of a batch that takes another way may keep more
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -7,7 +7,7 @@ from importlib.resources import files
 from paper.quoted import find_quoted, quoted_value
 from shadowmetric.losses.catalogue import PAPER_LOSSES
 
-CHECKED = "6d0e66e4b601c5489f21f577be0ad5fdc859e352c44daa6f64a995b23e3514e8"
+CHECKED = "ee6add63fe5f5fa74061734c5a6d444523caa6d2073a28454a213fd110c5ba85"
 
 
 def test_the_file_is_the_one_that_was_compared_with_the_paper_figure_by_figure():

@@ -17,9 +17,11 @@ def answering(status, closes_silent):
 
     async def answer(reader, writer):
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, TimeoutError):
+            patience = 1.0 if closes_silent else None  # until the first request; a busy connection sends it at once
             while True:
-                async with asyncio.timeout(0.05 if closes_silent else None):
+                async with asyncio.timeout(patience):
                     head = await reader.readuntil(b"\r\n\r\n")
+                patience = None
                 length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
                 await reader.readexactly(length)
                 writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: 2\r\n\r\n{{}}".encode())
