@@ -39,11 +39,12 @@ def test_a_run_from_nothing_but_its_name(capsys):
     run("train", *SHORT)
     said = capsys.readouterr()
     assert "Recall@1" in said.out
-    assert "The run is runs/glyphs-shadow-0; more figures: shadowmetric evaluate runs/glyphs-shadow-0" in said.out
+    folder = "runs/glyphs-normalized_softmax-0"
+    assert f"The run is {folder}; more figures: shadowmetric evaluate {folder}" in said.out
     assert "Validation: 22 of the 217 training classes" in said.err
     run("train", *SHORT, "--json")  # the folder is taken, so it gets a number
     scores = json.loads(capsys.readouterr().out)
-    assert scores == Run(Path("runs") / "glyphs-shadow-0-2").scores()
+    assert scores == Run(Path("runs") / "glyphs-normalized_softmax-0-2").scores()
     assert scores["unseen_classes"] is True
 
 

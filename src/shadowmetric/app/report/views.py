@@ -19,6 +19,7 @@ from shadowmetric.app.report.showcase.gallery import KINDS
 from shadowmetric.app.report.showcase.showcase import Showcase
 from shadowmetric.app.report.summary import paragraphs, summary, training_noise
 from shadowmetric.app.report.words import (
+    about_augmented,
     about_confusion,
     about_gallery,
     about_points,
@@ -131,6 +132,8 @@ def closer_view(
         "sides": min(2, len(pairs)),
         "tiny": first.sheet is not None and first.sheet.side < 32,
         "images": level.losses > 0 and bool(first.gallery),
+        "augmented": first.augmented if level.losses > 0 else None,
+        "augmented_caption": about_augmented(next(iter(pairs.values()))[0].settings["augment"]),
         "gallery_caption": about_gallery(
             min(level.queries, len(first.gallery) // len(KINDS)), has_unseen_classes(group)
         ),
@@ -180,6 +183,7 @@ def parts(view: Mapping[str, Any]) -> list[dict[str, str]]:
     there: Sequence[tuple[str, str, Any]] = (
         ("results", "Results", view["results"]),
         ("curves", "Training curves", view["measures"]),
+        ("augmented", "What the network sees", view["shown"] and view["augmented"]),
         ("neighbors", "Retrieval", view["shown"] and view["images"]),
         ("points", "t-SNE", view["shown"] and view["planes"]),
         ("confusion", "Confusion", view["shown"]),

@@ -149,6 +149,14 @@ def about_test(group: Group) -> str:
     return ""
 
 
+def about_augmented(kind: str) -> str:
+    """Say what is above and what below."""
+    return (
+        f"Training images as the test sees them, and below each what --augment {kind} made of it once; every epoch "
+        "makes something else of it."
+    )
+
+
 def has_unseen_classes(group: Group) -> bool:
     """Return whether training had none of the classes that are searched."""
     return any((member.scores or {}).get("unseen_classes") for member in group.members)
