@@ -29,6 +29,7 @@ RECORD = ROOT / "benchmarks" / "records" / "demo.json"
 IMAGE = ROOT / "docs" / "images" / "demo.png"
 KEPT = ("name", "kind", "seed", "recall_at_1", "map_at_r")
 VIEWPORT = {"width": 1240, "height": 900}
+EDGE = 14  # pixels of the page around the part that is taken
 
 
 def main() -> None:
@@ -87,7 +88,11 @@ def photograph(page: Path) -> None:
         view.set_default_timeout(180_000)
         view.goto(page.resolve().as_uri())
         view.wait_for_selector("html[data-ready=true]")
-        image = view.locator("[id$=-neighbors]").first.screenshot()
+        view.add_style_tag(content=".chooser { visibility: hidden }")  # it stays at the top while one scrolls
+        box = view.locator(".panel[id$=-random]").first.bounding_box()
+        assert box is not None
+        x, y, width, height = (box["x"] - EDGE, box["y"] - EDGE, box["width"] + 2 * EDGE, box["height"] + 2 * EDGE)
+        image = view.screenshot(full_page=True, clip={"x": x, "y": y, "width": width, "height": height})
         browser.close()
     write_whole(IMAGE, lambda place: place.write_bytes(image))
 

@@ -50,6 +50,22 @@ def test_a_glyph_does_not_depend_on_the_others(faces):
     assert np.array_equal(whole["ink"][whole["characters"] == ord("B")], alone["ink"])
 
 
+def test_a_glyph_is_as_long_as_its_lot_says(faces):
+    arrays = draw(faces)
+    for image, point, face in zip(arrays["ink"], arrays["characters"], arrays["faces"], strict=True):
+        assert abs(longer_side(image) - wanted_side(chr(point), f"Face {face}")) <= 2
+
+
+def longer_side(image):
+    """Return the pixels from the first to the last with ink, along the longer side."""
+    return max(int(np.ptp(np.flatnonzero(image.any(axis=axis)))) + 1 for axis in (0, 1))
+
+
+def wanted_side(character, name):
+    """Return the longer side that a glyph was given; ends in the middle of pixels add up to two."""
+    return 14 + 10 * lot(character, name)[1]
+
+
 def test_the_file_is_checked_by_what_is_inside(faces, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(draw_glyphs, "open_faces", lambda: faces)
     monkeypatch.setattr(draw_glyphs, "FILE", tmp_path / "glyphs.npz")
@@ -72,9 +88,8 @@ def test_the_committed_file_is_of_candidates_only_and_their_lots():
         ink, points, faces, names = (arrays[name] for name in ("ink", "characters", "faces", "face_names"))
     assert all(is_candidate(chr(point)) for point in np.unique(points))
     assert len(names) == 16
-    longer = [int(max(np.ptp(np.flatnonzero(image.any(axis=axis))) + 1 for axis in (0, 1))) for image in ink]
-    wanted = [14 + 10 * lot(chr(point), str(names[face]))[1] for point, face in zip(points, faces, strict=True)]
-    assert np.abs(np.subtract(longer, wanted)).max() <= 2  # a side that ends in the middle of pixels has two more
+    wanted = [wanted_side(chr(point), str(names[face])) for point, face in zip(points, faces, strict=True)]
+    assert np.abs(np.subtract([longer_side(image) for image in ink], wanted)).max() <= 2
 
 
 def test_kinds_of_characters():

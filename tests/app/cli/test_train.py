@@ -45,6 +45,7 @@ def test_a_run_from_nothing_but_its_name(capsys):
     run("train", *SHORT, "--json")  # the folder is taken, so it gets a number
     scores = json.loads(capsys.readouterr().out)
     assert scores == Run(Path("runs") / "glyphs-normalized_softmax-0-2").scores()
+    assert scores["unseen_classes"] is True
 
 
 def test_a_config_is_overridden_by_the_command_line_and_replays_a_run(capsys, tmp_path):
