@@ -21,7 +21,9 @@ from shadowmetric.losses.catalogue import LOSSES
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-WARMED = TrainSettings(device="cpu", epochs=3, batches=4, batch=20, per_class=2, patience=0, miner="hard")
+WARMED = TrainSettings(
+    loss="shadow", device="cpu", epochs=3, batches=4, batch=20, per_class=2, patience=0, miner="hard"
+)
 WARMED = replace(WARMED, semi_hard_epochs=1)
 UNITS = {  # of a loss's miner by name
     "shadow": "gap",
