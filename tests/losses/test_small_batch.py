@@ -8,8 +8,8 @@ from hypothesis import given
 
 import shadowmetric as sm
 from shadowmetric.losses import distances, mined, shadow, slopes
-from shadowmetric.mining import ways
 from shadowmetric.losses.catalogue import DoubleShadow
+from shadowmetric.mining import ways
 
 LOSSES = {
     "shadow": sm.ShadowLoss(0.2),
