@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from shadowmetric import progress
 from shadowmetric.app.cli import export as command
 from shadowmetric.app.cli import main
 from shadowmetric.app.serving.exporting import bundle as bundling
@@ -88,7 +89,10 @@ def test_json_is_all_that_is_printed(capsys, digits_run):
 
 def test_a_bundle_is_written_with_the_images(capsys, digits_run, exported, images, monkeypatch, tmp_path):
     monkeypatch.setattr(exporting, "export", lambda *_, **__: exported)
-    said = run(capsys, digits_run.folder, "--bundle", "small", "--gallery", images).out
+    monkeypatch.setattr(progress, "QUIET", 0.0)
+    heard = run(capsys, digits_run.folder, "--bundle", "small", "--gallery", images)
+    assert heard.err.startswith("0:00:0")
+    said = heard.out
     assert "The bundle is small" in said
     assert "the int8 model and an index of 40 images" in said
     assert (tmp_path / "small" / "device" / "__main__.py").is_file()

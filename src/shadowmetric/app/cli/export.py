@@ -74,9 +74,9 @@ def export(
         raise Mistake("--bundle DIR and --gallery FOLDER belong together; give both, or neither.")
     from shadowmetric.app import serving
     from shadowmetric.app.cli.tables.export import print_parity
-    from shadowmetric.progress import Bar
+    from shadowmetric.progress import watch
 
-    with Bar() as bar:
+    with watch() as bar:
         exported = serving.export(
             run,
             out,

@@ -1,4 +1,4 @@
-"""What a run tells whoever watches: in a terminal a line that moves, elsewhere a line an epoch."""
+"""What a run tells whoever watches: in a terminal a line that moves, elsewhere a line an epoch and a minute."""
 
 import sys
 import time
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 REFRESH = 0.2  # seconds between changes of the moving line
+FIRST, MINUTE = 5.0, 60.0  # seconds without a line where nothing moves: before the first, and between two
 
 
 @dataclass
@@ -78,14 +79,14 @@ class Silent:
 
 
 class Screen(Silent):
-    """Shows a run on standard error: a moving line in a terminal, and one line an epoch anywhere."""
+    """Shows a run on standard error: a line that moves in a terminal or one a minute elsewhere, and one an epoch."""
 
     def __init__(self):
         from rich.console import Console
 
         self.console = Console(stderr=True, highlight=False)
         self.live: Any = None
-        self.next = 0.0
+        self.next = 0.0 if self.console.is_terminal else time.monotonic() + FIRST
         self.warned: set[str] = set()
 
     def notes(self, sentences: tuple[str, ...]) -> None:
@@ -99,15 +100,16 @@ class Screen(Silent):
             self._move(f"{name}: {100 * share:.0f} %")
 
     def wants(self) -> bool:
-        """Return whether there is a terminal and the line has stood for a while."""
-        return self.console.is_terminal and time.monotonic() >= self.next
+        """Return whether the line has stood for a while."""
+        return time.monotonic() >= self.next
 
     def moment(self, moment: Moment) -> None:
         """Move the line."""
         width = 16
         full = round(width * moment.batch / max(1, moment.batches))
+        bar = f"{'━' * full}{'╌' * (width - full)}"
         parts = [
-            f"epoch {moment.epoch}/{moment.epochs} {'━' * full}{'╌' * (width - full)}",
+            f"epoch {moment.epoch}/{moment.epochs} {bar if self.console.is_terminal else place_of(moment)}",
             f"loss {moment.loss:.4f}",
             f"{moment.images_per_second:,.0f} images/s",
         ]
@@ -140,9 +142,14 @@ class Screen(Silent):
     def _print(self, sentence: str, style: str = "") -> None:
         from rich.text import Text
 
+        if not self.console.is_terminal:
+            self.next = time.monotonic() + MINUTE
         self.console.print(Text(sentence, style), soft_wrap=not self.console.is_terminal)
 
     def _move(self, text: str) -> None:
+        if not self.console.is_terminal:
+            self._print(text)
+            return
         from rich.live import Live
         from rich.text import Text
 
@@ -151,6 +158,11 @@ class Screen(Silent):
             self.live = Live(console=self.console, transient=True, auto_refresh=False)
             self.live.start()
         self.live.update(Text(text, overflow="ellipsis", no_wrap=True), refresh=True)
+
+
+def place_of(moment: Moment) -> str:
+    """Return how far an epoch is, in words."""
+    return f"batch {moment.batch:,} of {moment.batches:,}"
 
 
 def epoch_sentence(line: dict[str, Any]) -> str:
