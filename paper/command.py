@@ -88,7 +88,7 @@ def reproduce(name: str, /, *, what: ReproduceSettings | None = None) -> None:
     from paper.catalogue import STUDIES
     from paper.screen import print_study
     from paper.study import run_study
-    from shadowmetric.progress import Bar
+    from shadowmetric.progress import watch
 
     what = what or ReproduceSettings()
     if name not in STUDIES:
@@ -108,7 +108,7 @@ def reproduce(name: str, /, *, what: ReproduceSettings | None = None) -> None:
     where = Where(what.scale, what.out or RUNS / f"reproduce-{what.scale}", what.data_root, what.weights, what.jobs)
     records = what.records or where.out / "records"
     try:
-        with Bar() as bar:
+        with watch(quiet=0.0) as bar:
             failures = run_study(
                 study,
                 where,
@@ -142,14 +142,14 @@ def report(
     """
     from shadowmetric.app.cli.report import describe_page, page_place
     from shadowmetric.app.cli.screen import say, screen
-    from shadowmetric.progress import Bar
+    from shadowmetric.progress import watch
 
     if not folders:
         raise Mistake("no folder is named; write `python -m paper report FOLDER`, where FOLDER is that of --out.")
     place = page_place(folders, out, images=images)
     from paper.report import report_studies
 
-    with Bar() as bar:
+    with watch() as bar:
         size = report_studies(folders, place, images=images, tell=bar)
     say(screen(), describe_page(place, size))
 

@@ -3,6 +3,9 @@
 `make test` runs a process a core: each then computes with one thread, as the processes of a comparison do, and so do
 the processes that it starts.
 
+Commands that take more than some seconds say lines where no terminal is. Tests compare what is said, and are run on
+slow machines: to them no command is long.
+
 Commands heed variables of whoever calls them: how wide a terminal is, and whether it has colors. All tests, and the
 processes that they start, see the same ones, unless they say otherwise themselves. Servers that tests start are on
 this machine, where no proxy would find them.
@@ -15,6 +18,9 @@ import pytest
 import torch
 from browser_pages import browser as browser
 from hypothesis import HealthCheck, settings
+
+from shadowmetric import progress
+from shadowmetric.app.training import show
 
 settings.register_profile(
     "shadowmetric",
@@ -30,6 +36,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"
 for name in ("COLORTERM", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
     os.environ.pop(name, None)
+progress.QUIET = show.FIRST = 3600.0
 os.environ["COLUMNS"] = "80"  # what a file has
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "localhost,127.0.0.1"
 

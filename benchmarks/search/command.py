@@ -42,13 +42,13 @@ def search(
     from shadowmetric.app.cli.screen import new_table, say, screen
     from shadowmetric.app.cli.screen import show as show_tables
     from shadowmetric.app.training.runs.origin import origin
-    from shadowmetric.progress import Bar
+    from shadowmetric.progress import watch
     from shadowmetric.runtime.files import write_text
 
     for name, value in (("--rows", rows), ("--dim", dim), ("--classes", classes), ("--queries", queries)):
         if value < 2:
             raise Mistake(f"{name} is {value}; it must be 2 or more.")
-    with Bar() as bar:
+    with watch() as bar:
         contenders = measure_search(rows, dim, classes, queries, kinds, bar)
     lines = [
         (

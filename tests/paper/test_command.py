@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 
 import pytest
 from made_records import like_the_paper, made_record
@@ -24,6 +25,7 @@ def said(capsys, *words):
 def test_the_geometry_at_any_scale(capsys, tmp_path):
     code, text = said(capsys, "geometry", "--scale", "smoke", "--out", str(tmp_path))
     assert code == 0
+    assert re.search(r"^0:00:\d\d  \S", text, re.MULTILINE)  # a line for whoever reads a log
     assert "Shadow" in text
     assert str(tmp_path / "records") in text
     found = json.loads((tmp_path / "records" / "geometry.json").read_text())

@@ -46,7 +46,9 @@ def test_a_small_comparison(capsys, monkeypatch):
         return {}
 
     monkeypatch.setattr(comparing, "run_cells", in_this_process)
-    said = run(capsys, "compare", *QUICK, "--losses", "shadow", "n-pair", "--seeds", "1").out
+    heard = run(capsys, "compare", *QUICK, "--losses", "shadow", "n-pair", "--seeds", "1")
+    assert heard.err.startswith("0:00:0")  # it is long work, and says at once that it begins
+    said = heard.out
     assert "digits: test split, mean ± spread of 1 seeds" in said
     for name in ("shadow", "n_pair", "triplet_control", "double_shadow", "raw_pixels", "untrained"):
         assert name in said

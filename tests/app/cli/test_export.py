@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from shadowmetric import progress
 from shadowmetric.app.cli import export as command
 from shadowmetric.app.cli import main
+from shadowmetric.app.cli.tables.export import about_images
 from shadowmetric.app.serving.exporting import bundle as bundling
 from shadowmetric.app.serving.exporting import export as exporting
 from shadowmetric.app.serving.exporting import parity
@@ -86,9 +88,24 @@ def test_json_is_all_that_is_printed(capsys, digits_run):
     assert (found["bundle"], said.err) == (None, "")
 
 
+def test_another_figure_than_the_runs_is_explained(exported):
+    torch = exported.of("torch").recall_at_1
+    same = replace(exported, run_recall_at_1=torch, test_images=exported.images)
+    assert about_images(same) == about_images(replace(same, run_recall_at_1=None)) == ""
+    some = about_images(replace(same, run_recall_at_1=torch + 0.01, test_images=602))
+    assert some == (
+        f"The run's Recall@1 is {100 * torch + 1:.2f} %, on all test images: these are {exported.images} of 602 test "
+        "images; --images says how many."
+    )
+    assert "resized as in training" in about_images(replace(same, run_recall_at_1=torch + 0.01))
+
+
 def test_a_bundle_is_written_with_the_images(capsys, digits_run, exported, images, monkeypatch, tmp_path):
     monkeypatch.setattr(exporting, "export", lambda *_, **__: exported)
-    said = run(capsys, digits_run.folder, "--bundle", "small", "--gallery", images).out
+    monkeypatch.setattr(progress, "QUIET", 0.0)
+    heard = run(capsys, digits_run.folder, "--bundle", "small", "--gallery", images)
+    assert heard.err.startswith("0:00:0")
+    said = heard.out
     assert "The bundle is small" in said
     assert "the int8 model and an index of 40 images" in said
     assert (tmp_path / "small" / "device" / "__main__.py").is_file()

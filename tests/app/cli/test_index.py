@@ -105,7 +105,7 @@ def test_broken_images_are_named_some_of_them(capsys, model, tmp_path):
     assert "7 images cannot be read and are left out:" in said
     assert said.count("cannot be read as an image") == 5
     assert "and 2 more." in said
-    assert "1 files that are no images by their endings were passed over." in said
+    assert "1 file that is no image by its ending was passed over." in said
 
 
 def test_approximate_says_how_good_it_is(capsys, model):

@@ -108,7 +108,7 @@ def test_a_resume_runs_only_what_is_missing(made, monkeypatch):
     monkeypatch.setattr(comparing, "raw_pixels", lambda parts: pytest.fail("a floor was scored again"))
     found, _ = compare(again)
     assert [row.figures for row in found] == [row.figures for row in rows]
-    assert progress(plan.cells()) == ("", 1.0)
+    assert progress(plan.cells()) == (f"{len(plan.cells())} of {len(plan.cells())} trainings done", 1.0)
 
 
 def test_unfinished_rows_are_compared_by_what_there_is(made, tmp_path):

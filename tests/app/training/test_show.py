@@ -5,6 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
+from shadowmetric.app.training import show as module
 from shadowmetric.app.training.show import Moment, Screen, duration, epoch_sentence
 
 LINE = {"epoch": 3, "loss": 0.1234, "recall_at_1": 0.8765, "map_at_r": 0.5, "is_best": True, "active": 0.5, "dead": 2}
@@ -14,6 +15,7 @@ MOMENT = Moment(2, 30, 5, 10, 0.2, 999.9, 0.25, 0.1, 0.9, 75.0, ["all is lost: u
 
 def shown(terminal):
     found = Screen()
+    found.next = 0.0
     found.console = Console(file=io.StringIO(), force_terminal=terminal, width=120, highlight=False)
     return found
 
@@ -54,7 +56,6 @@ def test_a_terminal_gets_a_bar_while_scores_are_made():
 
 def test_a_file_gets_no_moving_line_and_each_warning_once():
     show = shown(terminal=False)
-    assert not show.wants()
     show.notes(("A note that is much longer than " + "a line " * 20,))
     show.epoch({**LINE, "warnings": ["all is lost: use --rate (3 in a row)"]})
     show.epoch({**LINE, "warnings": ["all is lost: use --rate (9 in a row)"]})
@@ -62,3 +63,37 @@ def test_a_file_gets_no_moving_line_and_each_warning_once():
     said = show.console.file.getvalue().splitlines()
     assert len(said) == 4
     assert [line for line in said if "Warning" in line] == ["Warning: all is lost: use --rate (3 in a row)."]
+
+
+def test_a_file_gets_a_line_a_minute(monkeypatch):
+    class Clock:
+        now = 1000.0
+
+        def monotonic(self):
+            return self.now
+
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module, "FIRST", 5.0)
+    show = Screen()
+    show.console = Console(file=io.StringIO(), force_terminal=False, width=120, highlight=False)
+    show.stage("reading images", 0.1)
+    assert not show.wants()
+    clock.now += 5
+    show.stage("reading images", 0.2)
+    show.stage("reading images", 0.3)
+    clock.now += 59
+    assert not show.wants()
+    show.epoch(LINE)  # which is a line, too
+    clock.now += 59
+    assert not show.wants()
+    clock.now += 1
+    assert show.wants()
+    show.moment(MOMENT)
+    show.close()
+    first, second, third, warning = show.console.file.getvalue().splitlines()
+    assert first == "reading images: 20 %"
+    assert second == epoch_sentence(LINE)
+    assert third.startswith("epoch 2/30 batch 5 of 10  loss 0.2000  1,000 images/s  active 25 %")
+    assert third.endswith("1 min 15 s left")
+    assert warning.startswith("Warning: all is lost")

@@ -69,7 +69,7 @@ def compare(
     from shadowmetric.app.cli.tables.compare import print_comparison
     from shadowmetric.app.compare.compare import compare as run_plan
     from shadowmetric.app.compare.plan import Plan, read_plan
-    from shadowmetric.progress import Bar
+    from shadowmetric.progress import watch
 
     what = what or CompareSettings()
     if what.jobs is not None and what.jobs < 1:
@@ -92,7 +92,7 @@ def compare(
         raise Mistake("--resume takes the settings and the folder of its comparison; give it alone, or with --jobs.")
     else:
         plan = read_plan(resume)
-    with Bar() as bar:
+    with watch(quiet=0.0) as bar:
         rows, failures = run_plan(plan, jobs=what.jobs, tell=bar)
     print_comparison(plan, rows, failures)
     if failures:

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from shadowmetric.app.data.dataset import Reader
 from shadowmetric.app.data.manage.adding import Added, add_archives, check_space, counts_of
 from shadowmetric.errors import DataMistake, Mistake
-from shadowmetric.progress import Bar
+from shadowmetric.progress import watch
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Root = Annotated[Path | None, Parameter(show_default=False)]
@@ -74,7 +74,7 @@ def check(
     from shadowmetric.app.data.catalogue import find_reader, is_own, open_dataset
     from shadowmetric.app.data.manage.inspection import inspect
 
-    with mistakes(), Bar() as bar:
+    with mistakes(), watch() as bar:
         reader = None if is_own(name) else find_reader(name)
         inspection = inspect(open_dataset(name, data_root, allow_partial=True), reader, quick=quick, report=bar)
     faults, findings = inspection.faults(allow_partial), inspection.findings()
@@ -123,7 +123,7 @@ def add(name: str, /, *archives: Path, data_root: Root = None, allow_partial: Fl
 def add_from(reader: Reader, archives: tuple[Path, ...], root: Path, allow_partial: bool) -> Added:
     """Return what was added from archives, or from a download if none are named."""
     if archives:
-        with Bar() as bar:
+        with watch() as bar:
             return add_archives(reader, archives, root, allow_partial=allow_partial, report=bar)
     if reader.download is None:
         raise reader.missing(root, "an archive to add")

@@ -11,7 +11,7 @@ from shadowmetric.app.cli.evaluation.settings import EvaluateSettings, File, che
 from shadowmetric.errors import Mistake
 from shadowmetric.evaluation import Interval, Scores
 from shadowmetric.evaluation import evaluate as scores_of
-from shadowmetric.progress import Bar
+from shadowmetric.progress import watch
 
 EXAMPLES = """\
 Examples:
@@ -80,20 +80,22 @@ def load_embeddings(embeddings: Path, labels: Path | None, settings: EvaluateSet
 def measure_scores(what: Evaluated, settings: EvaluateSettings) -> Scores:
     """Return the scores, or say in which file there are rows that have none."""
     try:
-        return scores_of(
-            what.query.rows,
-            what.query.labels,
-            gallery=None if what.gallery is None else what.gallery.rows,
-            gallery_labels=None if what.gallery is None else what.gallery.labels,
-            measures=spelt(settings.measures),
-            recall_at=settings.recall_at,
-            precision_at=settings.precision_at,
-            neighbors=settings.neighbors,
-            silhouette_distance=settings.silhouette_distance,
-            queries=settings.queries,
-            seed=settings.seed,
-            scratch_bytes=settings.scratch_mb * 2**20,
-        )
+        with watch() as bar:
+            return scores_of(
+                what.query.rows,
+                what.query.labels,
+                gallery=None if what.gallery is None else what.gallery.rows,
+                gallery_labels=None if what.gallery is None else what.gallery.labels,
+                measures=spelt(settings.measures),
+                recall_at=settings.recall_at,
+                precision_at=settings.precision_at,
+                neighbors=settings.neighbors,
+                silhouette_distance=settings.silhouette_distance,
+                queries=settings.queries,
+                seed=settings.seed,
+                scratch_bytes=settings.scratch_mb * 2**20,
+                progress=bar,
+            )
     except ValueError as error:
         for name, file in (("embeddings", what.file), ("gallery", what.gallery_file)):
             if str(error).startswith(f"{name} has"):
@@ -105,7 +107,7 @@ def intervals_of(scores: Scores, seed: int) -> dict[str, Interval]:
     """Return the bootstrap interval of each figure that has a value for each query."""
     names = [name for name in scores.figures() if name in scores.per_query or name == "macro_f1"]
     intervals = {}
-    with Bar() as bar:
+    with watch() as bar:
         for done, name in enumerate(names):
             bar("intervals", done / len(names))
             intervals[name] = scores.interval(name, seed=seed)

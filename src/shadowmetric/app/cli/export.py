@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from shadowmetric.errors import Mistake, Stopped
+from shadowmetric.runtime.counting import count
 
 EXAMPLES = """\
 Examples:
@@ -33,7 +34,7 @@ def export(
     int8: bool = True,
     limit: float = 0.01,
     accept_loss: Flag = False,
-    images: int = 2000,
+    images: Annotated[int | None, Parameter(show_default=False)] = None,
     bundle: Place = None,
     gallery: Place = None,
     data_root: Place = None,
@@ -57,7 +58,7 @@ def export(
     accept_loss
         Write the 8-bit file whatever it loses.
     images
-        Compare on at most so many test images.
+        Compare on at most so many test images, as many of each class. Default: on all of them.
     bundle
         Write a folder for a small device: model, index, threshold, and a program that needs no torch.
     gallery
@@ -74,9 +75,9 @@ def export(
         raise Mistake("--bundle DIR and --gallery FOLDER belong together; give both, or neither.")
     from shadowmetric.app import serving
     from shadowmetric.app.cli.tables.export import print_parity
-    from shadowmetric.progress import Bar
+    from shadowmetric.progress import watch
 
-    with Bar() as bar:
+    with watch() as bar:
         exported = serving.export(
             run,
             out,
@@ -125,5 +126,5 @@ def print_bundle(bundled: Any) -> None:
     say(
         console,
         f"The bundle is {bundled.folder}, {bundled.bytes / 1e6:.1f} MB: the {bundled.model} model and an index of "
-        f"{bundled.images:,} images. In it, `python -m device search IMAGE` needs no torch.",
+        f"{count(bundled.images, 'image')}. In it, `python -m device search IMAGE` needs no torch.",
     )

@@ -66,13 +66,13 @@ def index(
     from shadowmetric.app import serving
     from shadowmetric.app.cli.tables.index import say_filled, say_indexed
     from shadowmetric.app.serving.indexing.build import Indexed
-    from shadowmetric.progress import Bar
+    from shadowmetric.progress import watch
 
     if run is None or images is None:
         raise Mistake("give a run and a folder: `shadowmetric index RUN FOLDER`.")
     check(out, to, approximate, batch)
     try:
-        with Bar() as bar:
+        with watch() as bar:
             made = serving.index(
                 run,
                 images,

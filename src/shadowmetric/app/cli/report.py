@@ -43,14 +43,14 @@ def report(
         Show neighbors, t-SNE and confusion, which embeds the test split of one run of each loss.
     """
     from shadowmetric.app.cli.screen import say, screen
-    from shadowmetric.progress import Bar
+    from shadowmetric.progress import watch
 
     if not runs:
         raise Mistake("no folder is named; write `shadowmetric report RUN`, where RUN is a run or a comparison.")
     place = page_place(runs, out, images=images)
     from shadowmetric.app.report.making import write_report
 
-    with Bar() as bar:
+    with watch() as bar:
         size = write_report(runs, place, images=images, tell=bar)
     say(screen(), describe_page(place, size))
 

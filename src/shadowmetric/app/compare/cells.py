@@ -30,6 +30,7 @@ from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings
 from shadowmetric.errors import Interrupted, Mistake, Stopped
 from shadowmetric.progress import Report
+from shadowmetric.runtime.counting import count
 
 POLL = 0.5  # seconds
 RETRY = 5.0  # seconds after which a cell that was locked is tried again
@@ -201,7 +202,7 @@ def signals_ignored() -> Iterator[None]:
 
 
 def progress(cells: Sequence[Cell]) -> tuple[str, float]:
-    """Return which cells are under way, and the share of all epochs that is done, from the journals."""
+    """Return how many cells are done and which are under way, and the share of all epochs, from the journals."""
     shares, names = [], []
     for cell in cells:
         if cell.run.scores_file.exists():
@@ -212,7 +213,8 @@ def progress(cells: Sequence[Cell]) -> tuple[str, float]:
             names.append(cell.name)
         else:
             shares.append(0.0)
-    return ", ".join(names), sum(shares) / len(shares)
+    done = f"{shares.count(1.0):,} of {count(len(cells), 'training')} done"
+    return "; now ".join([done, *([", ".join(names)] if names else [])]), sum(shares) / len(shares)
 
 
 def ensure_folder(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""What a run tells whoever watches: in a terminal a line that moves, elsewhere a line an epoch."""
+"""What a run tells whoever watches: in a terminal a line that moves, elsewhere a line an epoch and a minute."""
 
 import sys
 import time
@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 REFRESH = 0.2  # seconds between changes of the moving line
 BAR = 16  # letters
+FIRST, MINUTE = 5.0, 60.0  # seconds without a line where nothing moves: before the first, and between two
 
 
 @dataclass
@@ -79,14 +80,14 @@ class Silent:
 
 
 class Screen(Silent):
-    """Shows a run on standard error: a moving line in a terminal, and one line an epoch anywhere."""
+    """Shows a run on standard error: a line that moves in a terminal or one a minute elsewhere, and one an epoch."""
 
     def __init__(self):
         from rich.console import Console
 
         self.console = Console(stderr=True, highlight=False)
         self.live: Any = None
-        self.next = 0.0
+        self.next = 0.0 if self.console.is_terminal else time.monotonic() + FIRST
         self.warned: set[str] = set()
 
     def notes(self, sentences: tuple[str, ...]) -> None:
@@ -100,13 +101,14 @@ class Screen(Silent):
             self._move(f"{name} {bar(share)} {100 * share:.0f} %")
 
     def wants(self) -> bool:
-        """Return whether there is a terminal and the line has stood for a while."""
-        return self.console.is_terminal and time.monotonic() >= self.next
+        """Return whether the line has stood for a while."""
+        return time.monotonic() >= self.next
 
     def moment(self, moment: Moment) -> None:
         """Move the line."""
+        done = bar(moment.batch / max(1, moment.batches)) if self.console.is_terminal else place_of(moment)
         parts = [
-            f"epoch {moment.epoch}/{moment.epochs} {bar(moment.batch / max(1, moment.batches))}",
+            f"epoch {moment.epoch}/{moment.epochs} {done}",
             f"loss {moment.loss:.4f}",
             f"{moment.images_per_second:,.0f} images/s",
         ]
@@ -139,9 +141,14 @@ class Screen(Silent):
     def _print(self, sentence: str, style: str = "") -> None:
         from rich.text import Text
 
+        if not self.console.is_terminal:
+            self.next = time.monotonic() + MINUTE
         self.console.print(Text(sentence, style), soft_wrap=not self.console.is_terminal)
 
     def _move(self, text: str) -> None:
+        if not self.console.is_terminal:
+            self._print(text)
+            return
         from rich.live import Live
         from rich.text import Text
 
@@ -156,6 +163,11 @@ def bar(share: float) -> str:
     """Return a bar of which a share is done."""
     full = round(BAR * share)
     return "━" * full + "╌" * (BAR - full)
+
+
+def place_of(moment: Moment) -> str:
+    """Return how far an epoch is, in words."""
+    return f"batch {moment.batch:,} of {moment.batches:,}"
 
 
 def epoch_sentence(line: dict[str, Any]) -> str:

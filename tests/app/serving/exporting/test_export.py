@@ -11,7 +11,7 @@ from exported_runs import IMAGES
 
 from shadowmetric.app.data.catalogue import open_dataset
 from shadowmetric.app.serving.exporting import export as exporting
-from shadowmetric.app.serving.exporting import parity
+from shadowmetric.app.serving.exporting import onnx_file, parity
 from shadowmetric.app.serving.exporting.export import export, place_exports, refusal_of, training_squares
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.errors import Mistake, Stopped
@@ -40,6 +40,7 @@ def test_the_files_are_in_the_runs_folder_and_parity_json_has_the_figures(digits
     found = json.loads((exported.folder / "parity.json").read_text())
     assert found == json.loads(json.dumps(exported.plain()))
     assert (found["images"], found["dataset"], found["refusal"]) == (IMAGES, "digits", None)
+    assert (found["test_images"], found["run_recall_at_1"]) == (602, digits_run.scores()["recall_at_1"])
     assert found["files"] == {"fp32": "model.onnx", "int8": "model-int8.onnx"}
     assert {"commit", "machine", "torch", "python", "version"} <= set(found["origin"])
     assert [one["model"] for one in found["models"]] == ["torch", "fp32", "int8"]
@@ -61,10 +62,22 @@ def test_an_8_bit_model_below_the_limit_is_not_written_and_none_is_left_from_bef
     assert [one["model"] for one in found["models"]] == ["torch", "fp32", "int8"]
 
 
+@pytest.mark.parametrize(("images", "wanted"), [(None, 602), (30, 30)])
+def test_all_test_images_are_compared_unless_fewer_are_asked_for(digits_run, tmp_path, monkeypatch, images, wanted):
+    def compare(run, weights, files, split, gallery, **more):
+        assert (len(split), gallery) == (wanted, None)
+        raise Stopped("seen.")
+
+    monkeypatch.setattr(onnx_file, "write_onnx", lambda *_: None)
+    monkeypatch.setattr(exporting, "measure_parity", compare)
+    with pytest.raises(Stopped, match="seen"):
+        export(digits_run, tmp_path, int8=False, images=images)
+
+
 def test_a_loss_that_is_accepted_is_written(exported, tmp_path):
     lossy = figures(exported, recall_at_1=0.1)
-    assert place_exports(exported.files, lossy, tmp_path / "a", 5, "digits", 0.01, False).refusal is not None
-    accepted = place_exports(exported.files, lossy, tmp_path / "b", 5, "digits", 0.01, True)
+    assert place_exports(exported.files, lossy, tmp_path / "a", (5, 9, 0.5), "digits", 0.01, False).refusal is not None
+    accepted = place_exports(exported.files, lossy, tmp_path / "b", (5, 9, 0.5), "digits", 0.01, True)
     assert accepted.refusal is None
     assert names(tmp_path / "a") == ["digests.json", "model.onnx", "parity.json"]
     assert names(tmp_path / "b") == ["digests.json", "model-int8.onnx", "model.onnx", "parity.json"]
@@ -84,7 +97,7 @@ def test_a_float_file_that_gives_other_rows_stops_the_export(exported, tmp_path)
     for apart in (0.001, float("nan")):
         wrong = [replace(one, largest_cosine_error=apart) for one in exported.measured]
         with pytest.raises(Stopped, match="nothing was written"):
-            place_exports(exported.files, wrong, tmp_path / "new", 5, "digits", 0.01, False)
+            place_exports(exported.files, wrong, tmp_path / "new", (5, 5, None), "digits", 0.01, False)
         assert not (tmp_path / "new").exists()
 
 
@@ -114,7 +127,7 @@ def test_a_write_that_fails_leaves_the_old_files(exported, tmp_path, monkeypatch
 
     monkeypatch.setattr(os, "replace", no_room)
     with pytest.raises(OSError, match="no room"):
-        place_exports(exported.files, exported.measured, tmp_path, 5, "digits", 0.2, False)
+        place_exports(exported.files, exported.measured, tmp_path, (5, 5, None), "digits", 0.2, False)
     assert {(tmp_path / name).read_text() for name in names(tmp_path)} == {"old"}
     assert len(names(tmp_path)) == 3
 

@@ -46,6 +46,28 @@ def test_recall_and_cosine_errors_are_those_of_the_rows(digits_run, exported, co
     assert exported.of("fp32").largest_cosine_error < 1e-9 < exported.of("int8").largest_cosine_error
 
 
+def test_all_test_images_give_the_runs_own_figure(digits_run, monkeypatch):
+    monkeypatch.setattr(parity, "resident_bytes", lambda place, of_run: 1)
+    monkeypatch.setattr(parity, "REPEATS", 1)
+    split, more = open_dataset("digits").test, {"skip_broken": False, "tell": lambda *_: None}
+    ((measured,), count) = parity.measure_parity(digits_run.folder, digits_run.best_file, {}, split, **more)
+    assert (count, measured.recall_at_1) == (602, pytest.approx(digits_run.scores()["recall_at_1"]))
+
+
+def test_a_gallery_of_its_own_is_what_queries_are_searched_in(digits_run, monkeypatch):
+    monkeypatch.setattr(parity, "resident_bytes", lambda place, of_run: 1)
+    monkeypatch.setattr(parity, "REPEATS", 1)
+    whole, more = open_dataset("digits").test, {"skip_broken": False, "tell": lambda *_: None}
+    query, gallery = whole.take(np.arange(40)), whole.take(np.arange(300, 340))
+    folder, weights = digits_run.folder, digits_run.best_file
+    ((measured,), count) = parity.measure_parity(folder, weights, {}, query, gallery, **more)
+    pixels = [np.stack([part.images.read(number).numpy() for number in range(40)]) for part in (query, gallery)]
+    rows, others = (RunModel(folder).embed(some) for some in pixels)
+    right = gallery.labels[(rows @ others.T).argmax(1)] == query.labels
+    known = np.isin(query.labels, gallery.labels)
+    assert (count, measured.recall_at_1) == (40, pytest.approx(right[known].mean()))
+
+
 def test_cosine_errors_do_not_depend_on_lengths():
     rows = np.array([[1, 0], [3, 4], [1, 0]], np.float32)
     others = np.array([[5, 0], [4, 3], [-2, 0]], np.float32)

@@ -11,7 +11,7 @@ from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.trained import load_embedder
 from shadowmetric.app.training.scoring import embed
 from shadowmetric.errors import Mistake
-from shadowmetric.progress import Bar, Report
+from shadowmetric.progress import Report, watch
 
 PARTS = ("test", "validation", "train", "gallery")
 
@@ -19,7 +19,7 @@ PARTS = ("test", "validation", "train", "gallery")
 def run_to_evaluate(folder: Path, settings: EvaluateSettings) -> Evaluated:
     """Return the embeddings of a part of the run's dataset, and of the gallery it is searched in, if any."""
     run = Run(folder)
-    with Bar() as bar:
+    with watch() as bar:
         parts = parts_of(run, data=settings.data, data_root=settings.data_root, report=bar)
         against = settings.against or ("gallery" if settings.part == "test" and parts.dataset.gallery else None)
         if against == settings.part:

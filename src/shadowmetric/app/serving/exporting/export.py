@@ -36,7 +36,7 @@ from shadowmetric.runtime.unfinished import temporary_folder
 
 NAMES = {FLOAT: "model.onnx", INT8: "model-int8.onnx"}
 LIMIT = 0.01
-IMAGES, CALIBRATION = 2000, 256
+CALIBRATION = 256
 SEED = 0
 FARTHEST = 1e-5  # 1 - cos of the float file's rows to torch's
 
@@ -49,6 +49,8 @@ class Exported:
     files: dict[str, Path]  # by model: fp32, int8
     measured: list[Measured]
     images: int
+    test_images: int  # that could be compared on
+    run_recall_at_1: float | None  # of the run, when it was scored
     dataset: str
     limit: float
     refusal: str | None
@@ -63,6 +65,8 @@ class Exported:
         return {
             "dataset": self.dataset,
             "images": self.images,
+            "test_images": self.test_images,
+            "run_recall_at_1": self.run_recall_at_1,
             "seed": SEED,
             "limit": self.limit,
             "files": {name: file.name for name, file in self.files.items()},
@@ -79,15 +83,15 @@ def export(
     int8: bool = True,
     limit: float = LIMIT,
     accept: bool = False,
-    images: int = IMAGES,
+    images: int | None = None,
     calibration: int = CALIBRATION,
     data_root: Path | None = None,
     tell: Report | None = None,
 ) -> Exported:
     """Write the files of a run into `out`, or into export/ in its folder; see above for what is refused.
 
-    images: test images at most that models are compared on. calibration: training images for the ranges of 8-bit
-    numbers. data_root: where the run's dataset is, if it has moved.
+    images: test images at most that models are compared on; all if that is not said. calibration: training images for
+    the ranges of 8-bit numbers. data_root: where the run's dataset is, if it has moved.
     """
     check(images, calibration, limit)
     check_run(run.folder)
@@ -110,10 +114,12 @@ def export(
 
             exports[INT8] = made_in / NAMES[INT8]
             write_int8(exports[FLOAT], exports[INT8], training_squares(run, dataset, calibration, tell))
-        split = some_of_each(dataset.test, images, SEED)
-        skip = run.settings().broken == "skip"
-        measured, count = measure_parity(run.folder, run.best_file, exports, split, skip_broken=skip, tell=tell)
-        return place_exports(exports, measured, folder, count, dataset.name, limit, accept)
+        split = dataset.test if images is None else some_of_each(dataset.test, images, SEED)
+        parts, skip = (split, dataset.gallery), run.settings().broken == "skip"
+        measured, count = measure_parity(run.folder, run.best_file, exports, *parts, skip_broken=skip, tell=tell)
+        of = count if images is None else len(dataset.test)  # images that cannot be read are in neither score
+        recall = (run.scores() or {}).get("recall_at_1")
+        return place_exports(exports, measured, folder, (count, of, recall), dataset.name, limit, accept)
 
 
 @contextlib.contextmanager
@@ -134,10 +140,10 @@ def disk_errors(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def check(images: int, calibration: int, limit: float) -> None:
+def check(images: int | None, calibration: int, limit: float) -> None:
     """Refuse numbers that make no sense."""
     for name, value, least in (("--images", images, 2), ("calibration", calibration, 1)):
-        if value < least:
+        if value is not None and value < least:
             raise Mistake(f"{name} is {value}; give {least} or more.")
     if not limit <= 1:
         raise Mistake(f"--limit is {limit}; it is a share, such as 0.01 for one point.")
@@ -157,12 +163,15 @@ def place_exports(
     exports: dict[str, Path],
     measured: list[Measured],
     folder: Path,
-    images: int,
+    compared: tuple[int, int, float | None],
     dataset: str,
     limit: float,
     accept: bool,
 ) -> Exported:
-    """Put what may stay into the folder, and remove an 8-bit file that may not."""
+    """Put what may stay into the folder, and remove an 8-bit file that may not.
+
+    compared: on how many images, of how many, and the run's own Recall@1.
+    """
     figures = {one.model: one for one in measured}
     if not (apart := figures[FLOAT].largest_cosine_error) <= FARTHEST:  # nor NaN
         raise Stopped(f"the exported model's rows are up to {apart:.2g} (1 - cos) from torch's; nothing was written.")
@@ -173,7 +182,7 @@ def place_exports(
     if INT8 in exports and INT8 not in kept:
         (folder / NAMES[INT8]).unlink(missing_ok=True)
     files = {name: folder / NAMES[name] for name in kept}
-    exported = Exported(folder, files, measured, images, dataset, limit, refusal)
+    exported = Exported(folder, files, measured, *compared, dataset, limit, refusal)
     write_json(folder / "parity.json", exported.plain())
     return exported
 

@@ -1,6 +1,6 @@
 """What is lost and won by exporting: torch, the float file and the 8-bit file on the same test images of the run.
 
-    Recall@1        each image searched among the others
+    Recall@1        each image searched among the others, or in the dataset's own gallery, as the run was scored
     cosine error    1 - cos between torch's row and the model's row of the same image: the largest, and the mean
     latency         of one image, from pixels to its row: the median after a warm-up, with one and with two threads
     images/s      in batches of 32, with two threads
@@ -59,15 +59,24 @@ class Measured:
 
 
 def measure_parity(
-    run: Path, weights: Path, files: Mapping[str, Path], split: Split, *, skip_broken: bool, tell: Report
+    run: Path,
+    weights: Path,
+    files: Mapping[str, Path],
+    split: Split,
+    gallery: Split | None = None,
+    *,
+    skip_broken: bool,
+    tell: Report,
 ) -> tuple[list[Measured], int]:
     """Return what is measured of torch and of each exported file, and on how many images; weights: the run's file."""
     models: dict[str, Model] = {TORCH: RunModel(run), **{name: OnnxModel(file) for name, file in files.items()}}
     rows, labels, sample = rows_of(models, split, skip_broken, tell)
-    recall = {
-        name: float(evaluate(embeddings, labels, measures=("recall_at",), recall_at=(1,), progress=False).recall_at[1])
-        for name, embeddings in rows.items()
-    }
+    searched = None if gallery is None else rows_of(models, gallery, skip_broken, tell)
+    recall = {}
+    for name, embeddings in rows.items():
+        own = {} if searched is None else {"gallery": searched[0][name], "gallery_labels": searched[1]}
+        scores = evaluate(embeddings, labels, measures=("recall_at",), recall_at=(1,), progress=False, **own)
+        recall[name] = float(scores.recall_at[1])
     measured = []
     for done, name in enumerate(models):
         tell("measuring speed and memory", done / len(models))
