@@ -55,6 +55,10 @@ class ArcFaceLoss(ProxyLoss):
     ):
         super().__init__(classes, dim, classes, center_learning_rate, scratch_bytes=scratch_bytes, debug=debug)
         self.scale, self.margin = check_margin(scale, name="scale"), check_margin(margin)
+        if self.margin >= math.pi:
+            raise ValueError(
+                f"margin is {margin!r}; it is in radians and must be below pi: write math.radians(28.6) for 28.6 degrees."
+            )
 
     def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of each row from its cosines with all classes."""

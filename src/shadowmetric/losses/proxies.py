@@ -78,14 +78,20 @@ class ProxyLoss(SummedLoss):
         return settings_of(self, self.unit)
 
     def sums_of_batch(self, batch: CheckedBatch, triplets: Sequence[Tensor] | None) -> Sums:
-        """Return the sums of a mean over rows and of what the centers cost.
+        """Return the sums of a mean over rows and of what the centers cost. Given triplets are refused."""
+        if triplets is not None:
+            raise ValueError(f"{type(self).__name__} compares rows with its centers; it takes no triplets.")
+        return self.weighted_sums(batch)
+
+    def weighted_sums(self, batch: CheckedBatch, weights: Tensor | None = None) -> Sums:
+        """Return these sums; weights: (batch,), what the loss of each row is multiplied by.
 
         References count as further rows, but not where the batch is some of them: each row then counts once.
         Those of another tower (anchors_at="elsewhere") count too.
         """
-        if triplets is not None:
-            raise ValueError(f"{type(self).__name__} compares rows with its centers; it takes no triplets.")
         values, grid = self._values(batch.embeddings, batch.labels, "embeddings")
+        if weights is not None:
+            values = values * weights[:, None].to(values.dtype)
         if batch.reference_labels is not None and batch.anchors_at in (None, ELSEWHERE):
             others, _ = self._values(batch.others, batch.reference_labels, "references")
             values = torch.cat([values, others])
