@@ -1,4 +1,4 @@
-"""Batches on which definitions of other libraries are compared with ours: ordinary ones, and those where libraries part.
+"""Batches on which other libraries are compared with ours: ordinary ones, and those where definitions part.
 
 Rows are float64, so that two ways of computing a number do not part by rounding.
 """

@@ -1,7 +1,7 @@
 """Measures of other libraries beside ours: pytorch-metric-learning, torchmetrics and scikit-learn.
 
 Their own functions compute one side, on rankings without ties: what a tie is worth, libraries do not agree about
-(docs/evaluation.md). torchmetrics takes a relevant item whose score is 0 or less for one that was not found, so that its
+(docs/evaluation.md). torchmetrics takes a relevant item whose score is 0 or less for one that was not found, so its
 functions get cosines + 2.
 """
 
@@ -10,22 +10,19 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
-from torch.nn.functional import normalize
-
-import shadowmetric as sm
-from shadowmetric.evaluation.mutual_information import ami, nmi
-
-metrics = pytest.importorskip("sklearn.metrics", reason="the peer scikit-learn is not installed")
-torchmetrics = pytest.importorskip("torchmetrics", reason="the peer torchmetrics is not installed")
-pytest.importorskip("pytorch_metric_learning", reason="the peer pytorch-metric-learning is not installed")
-
 from pytorch_metric_learning import distances
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 from pytorch_metric_learning.utils.inference import CustomKNN
+from sklearn import metrics
+from sklearn.neighbors import KNeighborsClassifier
+from torch import Tensor
+from torch.nn.functional import normalize
 from torchmetrics.functional import retrieval
 from torchmetrics.functional.classification import binary_auroc, multiclass_accuracy, multiclass_f1_score
 from torchmetrics.functional.clustering import adjusted_mutual_info_score, normalized_mutual_info_score
+
+import shadowmetric as sm
+from shadowmetric.evaluation.mutual_information import ami, nmi
 
 SIZES = [1, 2, 3, 5, 8, 13, 21]  # of the classes; one row is alone
 KS = (1, 2, 4, 8)
@@ -127,8 +124,6 @@ def test_accuracy_and_macro_f1_of_the_votes(scores):
 
 def test_the_votes_of_neighbors(rows, scores):
     """A query at a time, since their classifier keeps a query in its gallery; equal counts are broken otherwise."""
-    from sklearn.neighbors import KNeighborsClassifier
-
     labels = labels_of()
     for query in range(len(rows)):
         others = torch.arange(len(rows)) != query

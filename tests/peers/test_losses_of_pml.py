@@ -1,4 +1,4 @@
-"""Every loss of pytorch-metric-learning beside the setting of ours that is it, value and gradient, or why there is none.
+"""Every loss of pytorch-metric-learning beside the setting of ours that is it, value and gradient, or no setting.
 
 The library's own classes compute one side. `docs/pytorch-metric-learning.md` promises in its table what is tested here.
 """
@@ -130,9 +130,7 @@ SAME: dict[str, list[Pair]] = {
         )
     ],
 }
-ANOTHER_NUMBER = {
-    "RankedListLoss": "a bit is added to each weight, and weights are differentiated; see the tests below"
-}
+ANOTHER_NUMBER = {"RankedListLoss"}  # something is added to each weight, and weights are differentiated: see below
 NOT_HERE = {  # no setting of ours is said to be these
     "CircleLoss",
     "DynamicSoftMarginLoss",

@@ -1,4 +1,4 @@
-"""Every loss of sentence-transformers beside the setting of ours that is it, value and gradient, or why there is none.
+"""Every loss of sentence-transformers beside the setting of ours that is it, value and gradient, or no setting.
 
 The losses get rows instead of sentences, and ours go through `SentenceLoss`, whose model hands rows on. With a real
 text model, trained, they are in tests/integrations/test_sentence_transformers.py.

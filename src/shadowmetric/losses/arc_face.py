@@ -57,7 +57,7 @@ class ArcFaceLoss(ProxyLoss):
         self.scale, self.margin = check_margin(scale, name="scale"), check_margin(margin)
         if self.margin >= math.pi:
             raise ValueError(
-                f"margin is {margin!r}; it is in radians and must be below pi: write math.radians(28.6) for 28.6 degrees."
+                f"margin is {margin!r}; it is in radians and must be below pi: 28.6 degrees are math.radians(28.6)."
             )
 
     def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:

@@ -96,7 +96,7 @@ def broadcast_tensors(tensors: Iterable[Tensor]) -> None:
 
 
 def leave_group() -> None:
-    """Leave the process group, if there is one: a thread of gloo that lives on when Python ends may abort the process."""
+    """Leave the process group, if there is one: a thread of gloo that outlives Python may abort the process."""
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
 
