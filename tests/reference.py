@@ -457,7 +457,8 @@ def multi_similarity(
     """Mean over rows of log(1 + sum_p exp(-alpha (s - base))) / alpha + log(1 + sum_n exp(beta (s - base))) / beta.
 
     Kept are the positives less similar than the most similar negative + epsilon, and the negatives more similar than
-    the least similar positive - epsilon; or, given triplets, each positive and negative that they name, once.
+    the least similar positive - epsilon; all of both for an epsilon of None; or, given triplets, each positive and
+    negative that they name, once.
     """
     anchors, candidates = prepared_pair(embeddings, normalize, **references)
     values = []
@@ -467,6 +468,8 @@ def multi_similarity(
         if triplets is not None:
             kept_positives = sorted({p for anchor, p, _ in triplets if anchor == a})
             kept_negatives = sorted({n for anchor, _, n in triplets if anchor == a})
+        elif epsilon is None:
+            kept_positives, kept_negatives = same_class, other_class
         elif same_class and other_class:
             hardest_positive = min(similarity[p] for p in same_class)
             hardest_negative = max(similarity[n] for n in other_class)

@@ -34,10 +34,13 @@ def check_margin(margin: float, *, name: str = "margin", finite: bool = True) ->
     return float(margin)
 
 
-def check_number(value: float, name: str) -> float:
-    """Return the value, or refuse what is no finite number."""
+def check_number(value: float, name: str, least: float = -math.inf, most: float = math.inf) -> float:
+    """Return the value, or refuse what is no finite number, or is beyond the ends of its range."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"{name} is {value!r}; it must be a finite number.")
+    if not least <= value <= most:
+        above = "" if math.isinf(most) else f" and at most {most:g}"
+        raise ValueError(f"{name} is {value!r}; it must be at least {least:g}{above}.")
     return float(value)
 
 

@@ -44,6 +44,23 @@ def test_an_empty_memory_changes_nothing(name):
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("first", ["loss", "state"])
+def test_a_memory_that_begins_without_gradients_serves_a_training_step(first):
+    """What is made under torch.inference_mode can't be changed in a training step."""
+    filled = sm.CrossBatchMemory(sm.ShadowLoss(miner="hard"), 30)
+    filled(*batch(0))
+    memory = sm.CrossBatchMemory(sm.ShadowLoss(miner="hard"), 30)
+    with torch.inference_mode():
+        if first == "loss":
+            memory(*batch(0))
+        else:
+            memory.load_state_dict(filled.state_dict())
+    for seed in (1, 2):
+        found, wanted = (value_and_gradient(loss, *batch(seed)) for loss in (memory, filled))
+        torch.testing.assert_close(found, wanted)
+    assert memory.filled == 30
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_second_batch_is_compared_with_itself_and_the_first(name):
     (first, first_labels), (second, second_labels) = batch(0), batch(1)

@@ -210,6 +210,37 @@ def test_settings_without_meaning_are_refused():
             made()
 
 
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: sm.RankedListLoss(balance=-1.0), "balance is -1.0; it must be at least 0 and at most 1"),
+        (lambda: sm.RankedListLoss(balance=1.5), "balance is 1.5; it must be at least 0 and at most 1"),
+        (lambda: sm.RankedListLoss(temperature=-1.0), "temperature is -1.0; it must be at least 0"),
+        (lambda: sm.RankedListLoss(margin=1.3), "margin is 1.3 and alpha 1.2; .* give a margin of at most alpha"),
+        (lambda: sm.ranked_list_loss(E, Y, alpha=0.3), "margin is 0.4 and alpha 0.3; .* a margin of at most alpha"),
+        (lambda: sm.NPairLoss(l2_weight=-0.1), "l2_weight is -0.1; it must be at least 0"),
+        (lambda: sm.SoftTripleLoss(3, 8, tau=-0.2), "tau is -0.2; it must be at least 0"),
+        (lambda: sm.SoftTripleLoss(3, 8, margin=-0.01), "margin is -0.01; it must be at least 0"),
+        (lambda: sm.ArcFaceLoss(3, 8, margin=28.6), "margin is 28.6; it is in radians and must be below pi: 28.6 deg"),
+    ],
+)
+def test_settings_that_turn_a_loss_around_are_refused(make, sentence):
+    with pytest.raises(ValueError, match=sentence) as error:
+        make()
+    assert "\n" not in str(error.value)
+
+
+def test_settings_at_the_ends_of_their_ranges_are_taken():
+    for loss in (
+        sm.RankedListLoss(balance=0.0),
+        sm.RankedListLoss(balance=1.0, temperature=0.0),
+        sm.RankedListLoss(alpha=0.4, margin=0.4),
+        sm.NPairLoss(l2_weight=0.0),
+        sm.SoftTripleLoss(6, 8, tau=0.0, margin=0.0),
+    ):
+        assert loss(E, Y).isfinite()
+
+
 def test_references_that_need_no_gradient_get_none():
     references = torch.randn(50, 8)
     embeddings = E.clone().requires_grad_()

@@ -90,7 +90,8 @@ class CrossBatchMemory(SummedLoss):
     def remember(self, rows: Tensor, labels: Tensor) -> None:
         """Put rows into the queue, in the place of the oldest."""
         if self.rows.shape[1] == 0:
-            self.rows = rows.new_zeros(self.size, rows.shape[1])
+            with torch.inference_mode(False):  # else it could not be changed in a training step
+                self.rows = rows.new_zeros(self.size, rows.shape[1])
         self._check_dim(rows)
         kept, kept_labels = rows.detach()[-self.size :], labels[-self.size :]
         place = (self.place + torch.arange(len(kept), device=rows.device)) % self.size
@@ -122,7 +123,8 @@ class CrossBatchMemory(SummedLoss):
         if rows is not None and len(rows) != self.size:
             raise ValueError(f"the memory that was saved has {len(rows)} rows, and this one {self.size}.")
         if rows is not None:
-            self.rows = torch.empty_like(rows, device=self.row_labels.device)  # its dim is known now
+            with torch.inference_mode(False):
+                self.rows = torch.empty_like(rows, device=self.row_labels.device)  # its dim is known now
         counters = {name: state_dict.pop(prefix + name) for name in COUNTERS if prefix + name in state_dict}
         super()._load_from_state_dict(state_dict, prefix, *rest)
         for name, value in counters.items():

@@ -32,6 +32,7 @@ from torch import Tensor, nn
 from shadowmetric.batches import cached_rows
 from shadowmetric.evaluation import evaluate
 from shadowmetric.integrations.own_rates import all_but, parameter_groups
+from shadowmetric.ops.ranks import leave_group_at_exit
 from shadowmetric.types import Scalar
 
 MEASURES = ("recall_at", "map_at_r")
@@ -56,6 +57,7 @@ class MetricModule(lightning.LightningModule):
         self.embedder, self.loss, self.micro_batch = embedder, loss, micro_batch
         self.make_optimizer = optimizer or torch.optim.Adam
         self.validated: list[tuple[Tensor, Tensor]] = []  # rows and labels, until the epoch ends
+        leave_group_at_exit()  # Lightning itself does so with NCCL alone
 
     def forward(self, images: Any) -> Tensor:
         """Return the rows of images."""

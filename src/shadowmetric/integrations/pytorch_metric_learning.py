@@ -1,14 +1,16 @@
 """Our losses and miners where those of pytorch-metric-learning (PML) go.
 
     InPML(sm.ShadowLoss(0.2))            a loss of ours as a PML loss: in its wrappers, reducers and trainers
-    MinerInPML(sm.SemiHardMiner(0.2))    a miner of ours where PML insists on its own class; elsewhere it takes ours
+    MinerInPML(sm.SemiHardMiner(0.2))    a miner of ours where PML insists on its own class; elsewhere it takes ours:
+                                         as tuple_miner of its trainers, saved by its logging presets
     CrossBatchMemory, SelfSupervisedLoss PML's own, which take InPML beside the losses that PML lists by name
 
 InPML(loss)(embeddings, labels) is loss(embeddings, labels), value and gradient, and as memory-linear. It is not where
 
     a PML miner names triplets or pairs   its lists, and the S×S or S×S×S tensors that it makes them from. Losses of
                                           pairs take named pairs as they are; for losses of triplets they become
-                                          triplets as PML does it, every positive of an anchor with every negative
+                                          triplets as PML does it, every positive of an anchor with every negative;
+                                          losses of centers weigh each row by how often it is named, as PML's do
     a PML reducer is given                a few numbers for each triplet, all of which are listed
 
 CrossBatchMemory without a miner names every pair: give it a miner of ours. It compares with a copy of the batch,
@@ -26,15 +28,17 @@ if wrong := check_pml_version():  # before a name that another version may lack
 from pytorch_metric_learning import losses
 from pytorch_metric_learning.miners import BaseMiner
 from pytorch_metric_learning.reducers import BaseReducer, DoNothingReducer
-from pytorch_metric_learning.utils.loss_and_miner_utils import convert_to_triplets
+from pytorch_metric_learning.utils.loss_and_miner_utils import convert_to_triplets, convert_to_weights
 from torch import Tensor, nn
 
 from shadowmetric.checks import ELSEWHERE, check_triplets
 from shadowmetric.losses.mined import MinedLoss
+from shadowmetric.losses.proxies import ClassLoss
 from shadowmetric.losses.row_loss import RowLoss
 from shadowmetric.losses.sums import SummedLoss
 from shadowmetric.losses.triplet_list import mine, triplet_values
 from shadowmetric.mining.checked_batch import Mined, as_checked_batch
+from shadowmetric.mining.miner import TripletMiner
 from shadowmetric.mining.pairs import NamedPairs
 from shadowmetric.types import Miner
 
@@ -73,14 +77,21 @@ class InPML(losses.BaseMetricLossFunction):
         self, embeddings: Tensor, labels: Any, indices_tuple: Any, ref_emb: Tensor, ref_labels: Any
     ) -> dict[str, dict[str, Any]]:
         """Return the loss, or the value of each triplet, as PML's reducers want it. Given triplets need no labels."""
-        if labels is None and indices_tuple is None:
-            raise ValueError("there are neither labels nor triplets; give one of them.")
+        of_centers = isinstance(self.loss, ProxyLoss)
+        if labels is None and (of_centers or indices_tuple is None):
+            what = "no labels; give them" if of_centers else "neither labels nor triplets; give one of them"
+            raise ValueError(f"there are {what}.")
         labels, ref_labels = (
             rows.new_zeros(len(rows)).long() if own_labels is None else own_labels
             for rows, own_labels in ((embeddings, labels), (ref_emb, ref_labels))
         )
         others: Any = () if ref_emb is embeddings else (ref_emb, ref_labels, ELSEWHERE)  # equal rows are others there
         loss, batch = self.loss, as_checked_batch(embeddings, labels, *others, debug=self.loss.debug)
+        if isinstance(loss, ClassLoss) and indices_tuple is not None:
+            if others:
+                raise ValueError(f"{type(loss).__name__} compares rows with centers; use it without a memory.")
+            weights = convert_to_weights(indices_tuple, labels, dtype=embeddings.dtype)
+            return already_reduced(loss.weighted_sums(batch, weights).value())
         if isinstance(loss, RowLoss) and indices_tuple is not None and len(indices_tuple) == 4:
             pairs = NamedPairs(indices_tuple[:2], indices_tuple[2:], (len(embeddings), len(ref_emb)))
             return already_reduced(loss.sums_of_pairs(batch, pairs).value())
@@ -111,6 +122,15 @@ class MinerInPML(BaseMiner):
     def mine(self, embeddings: Tensor, labels: Tensor, ref_emb: Tensor, ref_labels: Tensor) -> Sequence[Tensor]:
         """Return the triplets of a batch, or of a batch against references."""
         return self.miner(embeddings, labels, *(() if ref_emb is embeddings else (ref_emb, ref_labels)))
+
+    def get_extra_state(self) -> dict[str, Tensor]:
+        """Return the state of the miner, which is no module."""
+        return self.miner.state_dict() if isinstance(self.miner, TripletMiner) else {}
+
+    def set_extra_state(self, state: dict[str, Tensor]) -> None:
+        """Give the miner its state."""
+        if isinstance(self.miner, TripletMiner):
+            self.miner.load_state_dict(state)
 
 
 class CrossBatchMemory(losses.CrossBatchMemory):

@@ -80,6 +80,12 @@ class SentenceLoss(nn.Module):
     def _rows(self, features: Any) -> Tensor:
         if self.micro_batch is None:
             return self.model(features)["sentence_embedding"]
+        changed = type(vars(self.model).get("forward")).__module__  # by a loss around this one, until it returns
+        if changed.startswith("sentence_transformers."):
+            raise ValueError(
+                f"micro_batch is {self.micro_batch} inside a loss of {changed}, which changes the model's forward pass "
+                "for a while, and backward embeds again after that; leave it away."
+            )
         cut = {name: part for name, part in features.items() if isinstance(part, Tensor) and part.ndim > 1}
         if isinstance(self.model, DistributedDataParallel) or not cut:
             what = f"features with a row for each sentence, not {', '.join(features)}" if not cut else "one process"

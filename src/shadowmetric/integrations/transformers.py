@@ -27,6 +27,7 @@ from transformers import EvalPrediction
 
 from shadowmetric.batches import cached_rows
 from shadowmetric.evaluation import evaluate
+from shadowmetric.ops.ranks import leave_group_at_exit
 
 MEASURES = ("recall_at", "map_at_r")
 
@@ -43,6 +44,7 @@ class MetricModel(nn.Module):
     def __init__(self, embedder: nn.Module, loss: nn.Module, micro_batch: int | None = None):
         super().__init__()
         self.embedder, self.loss, self.micro_batch = embedder, loss, micro_batch
+        leave_group_at_exit()
 
     def gradient_checkpointing_enable(self, *args: Any, **named: Any) -> None:
         """Let the embedder compute activations again, if it can: for TrainingArguments(gradient_checkpointing=True)."""

@@ -56,6 +56,10 @@ class ArcFaceLoss(ClassLoss):
     ):
         super().__init__(classes, dim, classes, center_learning_rate, scratch_bytes=scratch_bytes, debug=debug)
         self.scale, self.margin = check_margin(scale, name="scale"), check_margin(margin)
+        if self.margin >= math.pi:
+            raise ValueError(
+                f"margin is {margin!r}; it is in radians and must be below pi: 28.6 degrees are math.radians(28.6)."
+            )
 
     def logits(self, similarity: Tensor, own: Own) -> Tensor:
         """Return the scaled cosines, that of a row's own class turned by the margin."""

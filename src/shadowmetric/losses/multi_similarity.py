@@ -5,9 +5,12 @@ s_ip < max over negatives of s_in + epsilon. Then
 
     loss_i = 1/alpha log(1 + sum_p exp(-alpha (s_ip - base))) + 1/beta log(1 + sum_n exp(beta (s_in - base)))
 
-summed over rows and divided by the batch. base is the paper's lambda. The paper prints 1, the authors' code has 0.5,
-which is the default here: beta is 50, so that a negative at cosine 0.8 counts exp(-10) at base 1, and exp(15) at 0.5.
-At 1 negatives hardly push until cosines approach 1, and a comparison would have a crippled baseline.
+summed over rows and divided by the batch. So a row without positives keeps no negative, and one without negatives no
+positive. With epsilon None every pair is kept, those of such rows too.
+
+base is the paper's lambda. The paper prints 1, the authors' code has 0.5, which is the default here: beta is 50, so
+that a negative at cosine 0.8 counts exp(-10) at base 1, and exp(15) at 0.5. At 1 negatives hardly push until cosines
+approach 1, and a comparison would have a crippled baseline.
 
 Memory: the scratch; rows are streamed and never kept, but for 64 KiB of a small batch.
 """
@@ -29,9 +32,9 @@ from shadowmetric.types import Embeddings, References, Scalar
 def multi_similarity_rows(
     masks: Masks, similarity: Tensor, *, alpha: float, beta: float, base: float, epsilon: float | None
 ) -> Tensor:
-    """Return the loss of each row, (rows, 1); epsilon None keeps every pair."""
+    """Return the loss of each row, (rows, 1)."""
     positive, negative = masks
-    if epsilon is not None:  # a row without positives keeps no negative, and without negatives no positive
+    if epsilon is not None:
         positives = torch.where(positive, similarity.detach(), float("inf"))
         negatives = torch.where(negative, similarity.detach(), float("-inf"))
         no_pull = positives >= negatives.amax(1, keepdim=True) + epsilon
@@ -52,7 +55,7 @@ def multi_similarity_loss(
     alpha: float = 2.0,
     beta: float = 50.0,
     base: float = 0.5,
-    epsilon: float = 0.1,
+    epsilon: float | None = 0.1,
     references: References | None = None,
     reference_labels: Tensor | None = None,
     **settings: Unpack[RowSettings],
@@ -63,7 +66,10 @@ def multi_similarity_loss(
 
 
 class MultiSimilarityLoss(RowLoss):
-    """Multi-Similarity loss of a batch; similarity is the cosine. Given triplets replace its own choice of pairs."""
+    """Multi-Similarity loss of a batch; similarity is the cosine. Given triplets replace its own choice of pairs.
+
+    epsilon: a pair counts if it is no easier than its hardest rival by more than this; with None every pair counts.
+    """
 
     temporaries = 11.0
     slopes_kept = True
@@ -74,12 +80,13 @@ class MultiSimilarityLoss(RowLoss):
         alpha: float = 2.0,
         beta: float = 50.0,
         base: float = 0.5,
-        epsilon: float = 0.1,
+        epsilon: float | None = 0.1,
         **settings: Unpack[RowSettings],
     ):
         super().__init__(**settings)
         self.alpha, self.beta = check_margin(alpha, name="alpha"), check_margin(beta, name="beta")
-        self.base, self.epsilon = check_number(base, "base"), check_number(epsilon, "epsilon")
+        self.base = check_number(base, "base")
+        self.epsilon = None if epsilon is None else check_number(epsilon, "epsilon")
 
     def batch_sums(self, batch: Batch) -> Sums:
         """Return the sums of a mean over rows."""

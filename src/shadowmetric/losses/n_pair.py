@@ -51,7 +51,7 @@ class NPairLoss(RowLoss):
     def __init__(self, *, temperature: float = 1.0, l2_weight: float = 0.0, **settings: Unpack[RowSettings]):
         super().__init__(**settings)
         self.temperature = check_margin(temperature, name="temperature")
-        self.l2_weight = check_number(l2_weight, "l2_weight")
+        self.l2_weight = check_number(l2_weight, "l2_weight", least=0.0)
 
     def batch_sums(self, batch: Batch) -> Sums:
         """Return the sums of a mean over positive pairs, and of the mean squared length if it has a weight."""

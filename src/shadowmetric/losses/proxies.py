@@ -165,8 +165,16 @@ class ClassLoss(ProxyLoss):
 
     def sums_of_batch(self, batch: CheckedBatch, triplets: Sequence[Tensor] | None) -> Sums:
         """Return the sums of a mean over rows and of what the centers cost."""
-        found = [self._values(*side) for side in self.check_rows(batch, triplets)]
-        values = found[0][0] if len(found) == 1 else torch.cat([values for values, _ in found])
+        return self._sums_of_rows(self.check_rows(batch, triplets))
+
+    def weighted_sums(self, batch: CheckedBatch, weights: Tensor) -> Sums:
+        """Return these sums; weights: (batch,), what the loss of each row is multiplied by."""
+        return self._sums_of_rows(self.check_rows(batch, None), weights)
+
+    def _sums_of_rows(self, sides: list[tuple[Tensor, Tensor]], weights: Tensor | None = None) -> Sums:
+        found = [self._values(*side) for side in sides]
+        values = found[0][0] if weights is None else found[0][0] * weights[:, None].to(found[0][0].dtype)
+        values = values if len(found) == 1 else torch.cat([values, *(others for others, _ in found[1:])])
         costs, rows = found[0][1], len(values)
         if not costs:
             return mean_of(values)

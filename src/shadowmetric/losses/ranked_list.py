@@ -4,7 +4,8 @@
     negatives nearer than alpha:            weighted mean of alpha - d, weights exp(temperature (alpha - d))
     loss = mean over rows of (1 - balance) positives + balance negatives          d: Euclidean distance
 
-The weights say how much a negative counts and carry no gradient.
+The weights say how much a negative counts and carry no gradient: the authors' own backward multiplies the slope of
+each pair by its weight. pytorch-metric-learning differentiates its weights too, which gives other gradients.
 
 Memory: the scratch; rows are streamed and never kept, but for 64 KiB of a small batch.
 """
@@ -42,7 +43,10 @@ def ranked_list_loss(
 
 
 class RankedListLoss(RowLoss):
-    """Ranked-list loss of a batch. alpha and margin are in distance."""
+    """Ranked-list loss of a batch. alpha and margin are in distance.
+
+    balance: the share of the negatives, 0 to 1. temperature: 0 lets all negatives within alpha count alike.
+    """
 
     unit = "distance"
     temporaries = 12.0
@@ -59,7 +63,13 @@ class RankedListLoss(RowLoss):
     ):
         super().__init__(**settings)
         self.alpha, self.margin = check_margin(alpha, name="alpha"), check_margin(margin)
-        self.temperature, self.balance = check_number(temperature, "temperature"), check_number(balance, "balance")
+        if self.margin > self.alpha:
+            raise ValueError(
+                f"margin is {margin!r} and alpha {alpha!r}; the ball of the positives ends at alpha - margin: "
+                "give a margin of at most alpha."
+            )
+        self.temperature = check_number(temperature, "temperature", least=0.0)
+        self.balance = check_number(balance, "balance", least=0.0, most=1.0)
 
     def batch_sums(self, batch: Batch) -> Sums:
         """Return the sums of a mean over rows."""

@@ -76,7 +76,8 @@ class Batch:
         references = self.checked.references
         if references is None or not isinstance(self.pairs, LabelPairs):
             raise ValueError(
-                "triplets and references together do not say which references are negatives of one another."
+                "triplets and references together do not say which references are negatives of one another; "
+                "give labels without triplets, as sm.CrossBatchMemory(sm.LiftedStructureLoss()) does."
             )
         checked = CheckedBatch(references, self.pairs.reference_labels)
         return Batch(checked, LabelPairs(checked), normalize=self.normalize, scratch_bytes=self.scratch_bytes)

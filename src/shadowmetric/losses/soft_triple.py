@@ -84,7 +84,7 @@ class SoftTripleLoss(ClassLoss):
         check_margin(gamma, name="gamma")
         check_margin(scale, name="scale")
         for name, value in (("tau", tau), ("margin", margin)):
-            check_number(value, name)
+            check_number(value, name, least=0.0)
         self.centers_per_class, self.scale, self.gamma, self.tau, self.margin = (
             centers_per_class,
             scale,

@@ -5,6 +5,8 @@ order, for large ones; `slots.py` has shapes that depend on the batch's size alo
 and for compiled graphs. `ways.choose_way` chooses.
 """
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -19,10 +21,14 @@ from shadowmetric.types import Place, Triplets
 
 
 class TripletMiner:
-    """A miner. Subclasses say which triplets they choose, `mine_in_slots` and `mine_by_class` the same ones."""
+    """A miner. Subclasses say which triplets they choose, `mine_in_slots` and `mine_by_class` the same ones.
+
+    It has a state dict as a module has, so that trainers which save their parts save it too.
+    """
 
     unit: Unit = "squared"
     normalize: bool = True
+    generator: torch.Generator | None = None
     debug: bool
     scratch_bytes: int
 
@@ -66,6 +72,20 @@ class TripletMiner:
     def triplet_for_each(self) -> str:
         """Return what there are at most as many triplets of as: a unit of `ops.memory.Bytes`."""
         return "positive"
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return what the next batch depends on besides its rows: where its generator is, if it has one."""
+        return {} if self.generator is None else {"generator": self.generator.get_state()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on where another miner of the same settings was."""
+        if set(state) != set(self.state_dict()):
+            raise ValueError(
+                f"the state has {', '.join(state) or 'nothing'}, and {self} wants "
+                f"{', '.join(self.state_dict()) or 'nothing'}; give a state of a miner with the same settings."
+            )
+        if self.generator is not None:
+            self.generator.set_state(state["generator"].cpu())
 
     def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
         """Return what mining embeddings of a type takes, as formulas; `kept` is what the triplets take."""

@@ -10,7 +10,10 @@ Traffic of n rows of D numbers in R ranks: each rank receives (R - 1) / R n D nu
 Without a process group everything is as with one rank, and nothing is sent. Memory: n x D numbers.
 """
 
+import atexit
+import sys
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -90,6 +93,18 @@ def broadcast_tensors(tensors: Iterable[Tensor]) -> None:
     if ranks_here().ranks > 1:
         for tensor in tensors:
             dist.broadcast(tensor.data, 0)
+
+
+def leave_group() -> None:
+    """Leave the process group, if there is one: a thread of gloo that outlives Python may abort the process."""
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()
+
+
+@cache
+def leave_group_at_exit() -> None:
+    """Leave the process group before Python ends; not after an error, when other ranks may wait for this one."""
+    atexit.register(lambda: None if hasattr(sys, "last_value") else leave_group())
 
 
 class _Gather(torch.autograd.Function):

@@ -62,6 +62,7 @@ def train(
     """
     from shadowmetric.app.training.loop import train as train_run
     from shadowmetric.app.training.show import screen
+    from shadowmetric.ops.ranks import leave_group
 
     if resume is not None and (settings is not None or out is not None):
         raise Mistake("--resume takes the settings and the folder of its run; give it alone, or train anew with --out.")
@@ -70,6 +71,7 @@ def train(
     settings = settings or TrainSettings()
     folder = resume or out or free_folder(settings)
     scores = train_run(settings, folder, resume=resume is not None, show=screen())
+    leave_group()
     if os.environ.get("RANK", "0") == "0":
         show_scores(scores, folder, json)
 

@@ -7,6 +7,7 @@ Where a peer keeps a negative at exactly the margin and we do not, random rows c
 test of its own, on rows made for it.
 """
 
+import inspect
 import re
 import runpy
 from math import inf
@@ -50,6 +51,24 @@ def all_distances(rows, *, normalize):
 
 
 # pytorch-metric-learning
+
+PML_SAME = {"TripletMarginMiner", "BatchHardMiner", "BatchEasyHardMiner"}
+PML_IN_A_LOSS = {"MultiSimilarityMiner"}  # what MultiSimilarityLoss keeps: test_losses_of_pml.py
+PML_NOT_HERE = {
+    "AngularMiner",
+    "DistanceWeightedMiner",
+    "EmbeddingsAlreadyPackagedAsTriplets",
+    "HDCMiner",
+    "PairMarginMiner",
+    "UniformHistogramMiner",
+}
+
+
+def test_every_miner_of_pml_is_here_or_said_not_to_be(pml):
+    from pytorch_metric_learning import miners
+
+    theirs = {name for name, kind in vars(miners).items() if inspect.isclass(kind)} - {"BaseMiner"}
+    assert theirs == PML_SAME | PML_IN_A_LOSS | PML_NOT_HERE
 
 
 @pytest.fixture
