@@ -13,9 +13,9 @@ from shadowmetric.runtime.counting import count
 EXAMPLES = """\
 Examples:
 
-    shadowmetric export runs/glyphs-shadow-0
-    shadowmetric export runs/glyphs-shadow-0 --no-int8 --out models
-    shadowmetric export runs/glyphs-shadow-0 --bundle device --gallery photos
+    shadowmetric export runs/photos
+    shadowmetric export runs/photos --no-int8 --out models
+    shadowmetric export runs/photos --bundle device --gallery photos
 """
 NEEDED = ("onnx", "onnxruntime", "onnxscript")
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]

@@ -13,7 +13,7 @@ EXAMPLES = """\
 Examples:
 
     shadowmetric report runs/compare-glyphs
-    shadowmetric report runs/glyphs-shadow-0 runs/glyphs-triplet-0 --out both.html
+    shadowmetric report runs/photos runs/others --out both.html
     shadowmetric report runs --no-images
 """
 NEEDED = ("jinja2", "plotly")
