@@ -106,6 +106,7 @@ LOSSES: dict[str, Callable[[LossChoice], nn.Module]] = {
         choice.dim,
         centers_per_class=1,
         scale=SOFTMAX_SCALE,
+        tau=0.0,
         margin=0.0,
         scratch_bytes=choice.scratch,
     ),
