@@ -84,11 +84,12 @@ def test_the_look_of_the_images_decides_what_is_left_to_it_and_is_said(monkeypat
     monkeypatch.setattr(preparation, "open_dataset", lambda *given, **settings: found)
     parts = prepare(TrainSettings())
     assert parts.settings.augment == "drawing"
-    assert parts.notes[-1] == (
+    (said,) = parts.seen
+    assert said == (
         "The images are taken for drawings: no color, one level covers 100 % of an image; training changes them as "
         "--augment drawing does."
     )
     for settings in (TrainSettings(augment="none"), TrainSettings(recipe="paper", backbone="small_cnn")):
         chosen = prepare(settings)
         assert chosen.settings.augment == "none"
-        assert not any("taken for" in note for note in chosen.notes)
+        assert chosen.seen == ()

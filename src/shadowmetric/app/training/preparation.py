@@ -37,6 +37,7 @@ class Parts:
     shape: Preprocessing
     settings: TrainSettings  # resolved
     notes: tuple[str, ...]  # sentences for people
+    seen: tuple[str, ...] = ()  # what followed from a look; a resumed run has it in its settings, and does not look
 
     @property
     def classes(self) -> int:
@@ -63,8 +64,8 @@ def prepare(settings: TrainSettings, report: Report | None = None) -> Parts:
     train, validation, how = split_for_selection(dataset, settings)
     labels = np.unique(train.labels, return_inverse=True)[1].astype(np.int64)
     seen = () if look is None else (f"{look.sentence()}; training changes them as --augment {look.kind} does.",)
-    notes = (*dataset.notes, how, *seen)
-    return Parts(dataset, Split(train.images, labels, train.groups), validation, shape, settings, notes)
+    notes = (*dataset.notes, how)
+    return Parts(dataset, Split(train.images, labels, train.groups), validation, shape, settings, notes, seen)
 
 
 def parts_of(

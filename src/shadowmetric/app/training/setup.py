@@ -199,7 +199,7 @@ def set_up(
     if not resume:
         from_main(accelerator, lambda: (lock.take(), run.begin(settings))[1])
     memory = memory_notes(plan, settings.micro_batch, len(sampler.share_of(list(range(recipe.batch)))), embedder)
-    show.notes((*parts.notes, *embedder.notes, sampler.sentence(), *memory))
+    show.notes((*parts.notes, *parts.seen, *embedder.notes, sampler.sentence(), *memory))
     training.state = checkpoint.load(run, training.learned()) or training.state
     check_same_data(training)
     show.notes(checkpoint.changed_ranks(training.state, accelerator.num_processes))
