@@ -8,6 +8,7 @@ step          a training step in micro-batches beside plain ones
 scale         a step on many ranks, computed and measured
 search        searching an index beside plain faiss
 paths         kernels, host waits and time of a step
+from-scratch  small embedders beside plain scripts, at equal time
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 from cyclopts import App
 
 from benchmarks.evaluation.command import evaluation
+from benchmarks.from_scratch.command import from_scratch
 from benchmarks.losses.command import losses
 from benchmarks.memory.command import memory
 from benchmarks.paths.command import paths
@@ -26,7 +28,7 @@ from benchmarks.training.command import training
 from shadowmetric.app import cli
 from shadowmetric.app.cli.config import config_reader
 
-COMMANDS = (losses, evaluation, memory, training, step, scale, search, paths)
+COMMANDS = (losses, evaluation, memory, training, step, scale, search, paths, from_scratch)
 
 
 def main(tokens: Sequence[str] | None = None) -> None:

@@ -21,6 +21,7 @@ from shadowmetric.runtime.files import write_whole
 
 EPOCHS = 5  # in which the images are passed, so that there are that many judgments
 SCRATCH_MIDDLE = Recipe(
+    loss="shadow",
     epochs=EPOCHS,
     batch=64,
     per_class=4,

@@ -1015,3 +1015,13 @@ def convergence_epoch(recalls, tolerance=0.005) -> int:
         if max(recalls[epoch:]) - max(recalls[:epoch]) < tolerance:
             return epoch
     return len(recalls)
+
+
+def nearest_cosines(embeddings, labels) -> tuple[list[float], list[float]]:
+    """Return for each row its largest cosine to another row of its class, and to a row of another class."""
+    same, other = [], []
+    for i, row in enumerate(cosines(embeddings, embeddings)):
+        beside = [(value, labels[j] == labels[i]) for j, value in enumerate(row) if j != i]
+        same.append(max((value for value, alike in beside if alike), default=-math.inf))
+        other.append(max((value for value, alike in beside if not alike), default=-math.inf))
+    return same, other

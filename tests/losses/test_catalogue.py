@@ -7,8 +7,9 @@ from every_loss import CENTERS, CLASSES, ENTRIES
 from torch import nn
 
 import shadowmetric as sm
-from shadowmetric.losses.catalogue import CONTROLS, LOSSES, PAPER_LOSSES, build_loss
+from shadowmetric.losses.catalogue import CLASS_LOSSES, CONTROLS, LOSSES, PAPER_LOSSES, build_loss
 from shadowmetric.losses.mined import MINERS, MinedLoss
+from shadowmetric.losses.proxies import ProxyLoss
 
 OF_TRIPLETS = ("shadow", "triplet", "angular_triplet", "soft_margin_triplet", "triplet_control", "double_shadow")
 DIM = 8
@@ -58,13 +59,27 @@ def test_every_name_is_a_loss_with_a_gradient(name):
         ("soft_margin_triplet", sm.SoftMarginTripletLoss),
         ("angular_triplet", sm.AngularTripletLoss),
         *((name, entry.module) for name, entry in ENTRIES.items()),
+        ("normalized_softmax", sm.CosFaceLoss),
     ],
 )
 def test_a_name_is_the_loss_of_that_name(name, kind):
     assert type(build(name)) is kind
 
 
+def test_normalized_softmax_is_cross_entropy_of_the_cosines_with_one_center_a_class():
+    embeddings, labels = unit_batch()
+    loss = build("normalized_softmax").double()
+    value, gradient = value_and_gradient(loss, embeddings, labels)
+    leaf = embeddings.clone().requires_grad_()
+    cosines = nn.functional.normalize(leaf) @ nn.functional.normalize(loss.centers.detach()).T
+    wanted = nn.functional.cross_entropy(8 * cosines, labels)
+    wanted.backward()
+    torch.testing.assert_close(value, wanted.detach())
+    torch.testing.assert_close(gradient, leaf.grad)
+
+
 def test_the_lists_of_names():
+    assert set(CLASS_LOSSES) == {name for name in LOSSES if isinstance(build(name), ProxyLoss)} - {"proxy_anchor"}
     assert set(PAPER_LOSSES) | set(CONTROLS) <= set(LOSSES)
     assert len(PAPER_LOSSES) == 6
     assert not set(PAPER_LOSSES) & set(CONTROLS)

@@ -95,14 +95,14 @@ def test_nothing_is_loaded_unless_all_is_there():
 
 def test_many_names_are_counted():
     with pytest.raises(
-        ModelMistake, match=r"\(20 missing: stages.0.0.weight, stages.0.1.weight, stages.0.1.bias and 17 more; 1 un"
+        ModelMistake, match=r"\(20 missing: stages.0.0.weight, stages.0.2.weight, stages.0.2.bias and 17 more; 1 un"
     ):
         loaded({"other": torch.ones(1)})
 
 
 def test_numbers_that_are_not_finite():
-    with pytest.raises(ModelMistake, match=r"has numbers in stages.1.1.bias that are not finite"):
-        loaded(BACKBONE | {"stages.1.1.bias": torch.full((32,), torch.nan)})
+    with pytest.raises(ModelMistake, match=r"has numbers in stages.1.2.bias that are not finite"):
+        loaded(BACKBONE | {"stages.1.2.bias": torch.full((32,), torch.nan)})
 
 
 def test_what_stands_beside_a_backbone_is_not_used():

@@ -77,3 +77,18 @@ def test_training_labels_are_consecutive_and_the_dataset_keeps_its_own(monkeypat
     assert parts.classes == 36
     assert set(parts.validation.labels) <= set(range(40))
     assert parts.settings.backbone == "small_cnn"
+
+
+def test_the_look_of_the_images_decides_what_is_left_to_it_and_is_said(monkeypatch):
+    found = dataset(5, 10, STANDARD)  # plain squares: no color, and one level
+    monkeypatch.setattr(preparation, "open_dataset", lambda *given, **settings: found)
+    parts = prepare(TrainSettings())
+    assert parts.settings.augment == "drawing"
+    assert parts.notes[-1] == (
+        "The images are taken for drawings: no color, one level covers 100 % of an image; training changes them as "
+        "--augment drawing does."
+    )
+    for settings in (TrainSettings(augment="none"), TrainSettings(recipe="paper", backbone="small_cnn")):
+        chosen = prepare(settings)
+        assert chosen.settings.augment == "none"
+        assert not any("taken for" in note for note in chosen.notes)

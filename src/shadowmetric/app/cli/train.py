@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from shadowmetric.app.cli.config import CONFIG_HELP
-from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.app.training.runs.settings import TrainSettings, with_recipe
 from shadowmetric.errors import Mistake
 
 EXAMPLES = f"""\
@@ -76,7 +76,8 @@ def train(
 
 def free_folder(settings: TrainSettings) -> Path:
     """Return a folder below runs/ that is not there yet."""
-    name = f"{data_name(settings)}-{settings.loss.replace(':', '-')}-{settings.seed}"
+    loss = str(with_recipe(settings).loss)
+    name = f"{data_name(settings)}-{loss.replace(':', '-')}-{settings.seed}"
     folder, number = RUNS / name, 1
     while folder.exists():
         number += 1

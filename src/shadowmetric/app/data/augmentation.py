@@ -3,27 +3,54 @@
     none     the middle square, as in evaluation
     shift    the square from a random place: out of the image's margin, or of a rim of an eighth in black around it
     crop     a random part of the image, from a fifth to all of its area and 3:4 to 4:3 in shape, made that square
+    photo    a window of random size, shape, place and a small angle; light, contrast and color; a rectangle erased
+    drawing  a window of random size, shape, place and a small angle, never mirrored: symbols have a right way round
 
-Each but `none` also mirrors every second image, left to right, where the dataset allows it. All chances of a batch
-are drawn at once, five for each image, by a generator that is seeded by (seed, epoch, batch): what happens to an
-image depends on its place in the batch, and not on workers, on ranks or on when a run was resumed.
+`shift`, `crop` and `photo` also mirror every second image, left to right, where the dataset allows it. All chances of
+a batch are drawn at once, a row of them for each image, by a generator that is seeded by (seed, epoch, batch): what
+happens to an image depends on its place in the batch, and not on workers, on ranks or on when a run was resumed.
 
-Cost: `shift` of images that have one size is one indexing operation for the whole batch.
+Cost: `shift` of images that have one size is one indexing operation for the whole batch; `photo` and `drawing` are one
+sampling of the whole batch and a few float32 copies of it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
+from shadowmetric.app.data.changes.colors import change_colors, erase
+from shadowmetric.app.data.changes.windows import random_windows, show
 from shadowmetric.app.data.preprocessing import Preprocessing, middle
 
-KINDS = ("none", "shift", "crop")
+Kind = Literal["none", "shift", "crop", "photo", "drawing"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+AUTO = "auto"  # photo or drawing, as `image_kind` finds the images
 RIM = 8  # the size divided by this is black rim
-CHANCES = 5  # of an image: four for its place and shape, one for its mirror image
+CHANCES = 14  # of an image: windows take 6, colors 3, erasing 5
 LEAST_AREA = 0.2
 LEAST_RATIO, LARGEST_RATIO = 3 / 4, 4 / 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strength:
+    """How far random windows and colors may go."""
+
+    zoom: tuple[float, float]  # sides of a window, in sides of the square that evaluation sees
+    ratio: float  # the widest window, width to height
+    degrees: float
+    shift: float  # out of the image, in sides of the square
+    light: float = 0.0  # of brightness and contrast, up and down
+    color: float = 0.0
+    erased: float = 0.0  # share of the images
+
+
+STRENGTHS: dict[str, Strength] = {
+    "photo": Strength(zoom=(0.85, 1.1), ratio=1.1, degrees=5.0, shift=0.08, light=0.15, color=0.15),
+    "drawing": Strength(zoom=(0.85, 1.15), ratio=1.15, degrees=10.0, shift=0.08),
+}
 
 
 @dataclass(frozen=True)
@@ -46,6 +73,8 @@ class Augmentation:
             return _stack([middle(image, shape.size) for image in images])
         random = torch.Generator().manual_seed(seed)
         chances = torch.rand(first + len(images), CHANCES, generator=random)[first:]
+        if self.kind in STRENGTHS:
+            return change(images, shape.size, chances, STRENGTHS[self.kind], self.mirror and self.kind == "photo")
         if self.kind == "crop":
             parts = zip(images, chances, strict=True)
             squares = _stack([random_part(image, shape.size, chance) for image, chance in parts])
@@ -58,6 +87,40 @@ class Augmentation:
 
 
 NONE = Augmentation("none", mirror=False)
+
+
+def change(images: Sequence[Tensor] | Tensor, size: int, chances: Tensor, strength: Strength, mirror: bool) -> Tensor:
+    """Return random windows on images, in other light and color and partly erased, (images, channels, size, size)."""
+    squares = look_through(images, size, chances, strength, mirror)
+    if strength.light or strength.color:
+        squares = change_colors(squares, chances[:, 6:9], light=strength.light, color=strength.color)
+    if strength.erased:
+        squares = erase(squares, chances[:, 9:], strength.erased)
+    return squares.round_().clamp_(0, 255).to(torch.uint8)
+
+
+def look_through(
+    images: Sequence[Tensor] | Tensor, size: int, chances: Tensor, strength: Strength, mirror: bool
+) -> Tensor:
+    """Return what random windows show, (images, channels, size, size) float32."""
+    if not isinstance(images, Tensor):
+        if len({image.shape for image in images}) > 1:
+            each = zip(images, chances, strict=True)
+            return torch.cat(
+                [look_through(image[None], size, chance[None], strength, mirror) for image, chance in each]
+            )
+        images = _stack(images)
+    windows = random_windows(
+        chances[:, :6],
+        (images.shape[-2], images.shape[-1]),
+        size,
+        zoom=strength.zoom,
+        ratio=strength.ratio,
+        degrees=strength.degrees,
+        shift=strength.shift,
+        mirror=mirror,
+    )
+    return show(images, windows, size)
 
 
 def random_shift(images: Sequence[Tensor] | Tensor, size: int, chances: Tensor) -> Tensor:

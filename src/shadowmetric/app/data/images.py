@@ -46,6 +46,7 @@ class ArrayImages:
     pixels: Tensor  # (images, channels, height, width) uint8
     title: str = "image"
     numbers: np.ndarray | None = None  # in the array that these were taken from
+    names: Sequence[str] | None = None  # by number in that array, if each has one of its own
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -56,13 +57,14 @@ class ArrayImages:
 
     def name(self, number: int) -> str:
         """Return what people call it."""
-        return f"{self.title} {number if self.numbers is None else self.numbers[number]}"
+        known = number if self.numbers is None else int(self.numbers[number])
+        return f"{self.title} {known}" if self.names is None else self.names[known]
 
     def take(self, numbers: np.ndarray) -> "ArrayImages":
         """Return the source of some of the images, in the order given."""
         indices = np.asarray(numbers, np.int64)
         known = indices if self.numbers is None else self.numbers[indices]
-        return ArrayImages(self.pixels[torch.from_numpy(indices)], self.title, known)
+        return ArrayImages(self.pixels[torch.from_numpy(indices)], self.title, known, self.names)
 
 
 @dataclass(frozen=True, eq=False)

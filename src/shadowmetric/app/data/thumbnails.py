@@ -36,11 +36,11 @@ def thumbnail(images: ImageSource, number: int, side: int) -> str:
     return address(small(images, number, side), side)
 
 
-def sheet_of(images: ImageSource, numbers: Sequence[int], side: int) -> Sheet:
-    """Return images on one sheet, each in the middle of its tile."""
+def sheet_of(images: ImageSource, numbers: Sequence[int], side: int, columns: int | None = None) -> Sheet:
+    """Return images on one sheet, each in the middle of its tile; as many columns as rows, unless it is said."""
     tiles = [small(images, number, side) for number in numbers]
     side = max(max(tile.size) for tile in tiles)
-    columns = math.ceil(math.sqrt(len(tiles)))
+    columns = columns or math.ceil(math.sqrt(len(tiles)))
     rows = math.ceil(len(tiles) / columns)
     whole = Image.new("RGB", (columns * side, rows * side), (127, 127, 127))
     for place, tile in enumerate(tiles):

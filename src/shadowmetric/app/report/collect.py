@@ -153,7 +153,7 @@ def single_runs(runs: Sequence[Run]) -> list[Group]:
     groups = []
     for (data, split), some in by_data.items():
         keys = [(run.settings().loss, run.settings().seed) for run in some]
-        names = [loss for loss, _ in keys] if len(set(keys)) == len(keys) else [run.folder.name for run in some]
+        names = [str(loss) for loss, _ in keys] if len(set(keys)) == len(keys) else [run.folder.name for run in some]
         members = [member_of(run, name, "loss") for run, name in zip(some, names, strict=True)]
         notes = [
             f"{member.run.folder.name} is not finished; go on with `{member.run.resume_command()}`."

@@ -11,14 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
+from shadowmetric.app.data.augmentation import AUTO
 from shadowmetric.app.data.cache import prepare_images
 from shadowmetric.app.data.catalogue import open_dataset
 from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Split
+from shadowmetric.app.data.image_kind import look_at
 from shadowmetric.app.data.preprocessing import Preprocessing, preprocessing_for
 from shadowmetric.app.data.splits import part_classes, part_images
 from shadowmetric.app.data.thinning import limit_per_class
 from shadowmetric.app.training.runs.run import Run
-from shadowmetric.app.training.runs.settings import TrainSettings, resolve_settings
+from shadowmetric.app.training.runs.settings import TrainSettings, resolve_settings, with_recipe
 from shadowmetric.errors import Mistake
 from shadowmetric.progress import Report
 
@@ -49,11 +51,20 @@ def prepare(settings: TrainSettings, report: Report | None = None) -> Parts:
     )
     dataset = limit_per_class(dataset, settings.most_per_class)
     shape = preprocessing_for(dataset.train.images, settings.size, settings.resize, settings.channels)
-    settings = resolve_settings(settings, size=shape.size, resize=shape.resize, channels=shape.channels)
+    look = look_at(dataset.train.images) if with_recipe(settings).augment == AUTO else None
+    settings = resolve_settings(
+        settings,
+        size=shape.size,
+        resize=shape.resize,
+        channels=shape.channels,
+        images="photo" if look is None else look.kind,
+    )
     dataset = with_resized(dataset, shape, settings, report)
     train, validation, how = split_for_selection(dataset, settings)
     labels = np.unique(train.labels, return_inverse=True)[1].astype(np.int64)
-    return Parts(dataset, Split(train.images, labels, train.groups), validation, shape, settings, (*dataset.notes, how))
+    seen = () if look is None else (f"{look.sentence()}; training changes them as --augment {look.kind} does.",)
+    notes = (*dataset.notes, how, *seen)
+    return Parts(dataset, Split(train.images, labels, train.groups), validation, shape, settings, notes)
 
 
 def parts_of(

@@ -216,9 +216,10 @@ def set_up(
 
 def loss_for(settings: TrainSettings, classes: int) -> nn.Module:
     """Return the loss that settings describe, with a memory if they ask for one."""
-    build: Callable[..., nn.Module] = build_pml_loss if settings.loss.startswith(PREFIX) else build_loss
+    name = str(settings.loss)
+    build: Callable[..., nn.Module] = build_pml_loss if name.startswith(PREFIX) else build_loss
     loss = build(
-        settings.loss,
+        name,
         margin=settings.margin,
         miner=settings.miner,
         classes=classes,

@@ -12,11 +12,13 @@ from changed_runs import rewrite
 from PIL import Image
 from report_runs import FEW, NASTY, quick_settings, write_images
 
+from shadowmetric.app.data.augmentation import Augmentation
 from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Split
 from shadowmetric.app.data.images import ArrayImages
 from shadowmetric.app.data.preprocessing import Preprocessing
 from shadowmetric.app.data.thumbnails import sheet_of, thumbnail
 from shadowmetric.app.report.showcase import showcase as showing
+from shadowmetric.app.report.showcase.augmented import augmented_of
 from shadowmetric.app.report.showcase.confusion import confusion_of
 from shadowmetric.app.report.showcase.gallery import KINDS, choose_queries
 from shadowmetric.app.report.showcase.points import points_of, sample
@@ -85,6 +87,28 @@ def test_images_are_those_of_the_test_split(runs, shown):
         top, left = place // sheet.columns * sheet.side, place % sheet.columns * sheet.side
         tile = whole[top : top + sheet.side, left : left + sheet.side]
         assert np.array_equal(tile, test.images.read(points.numbers[place]).numpy().transpose(1, 2, 0))
+
+
+def test_eight_images_stand_above_what_training_makes_of_them(runs, shown):
+    parts = parts_of(runs[0])
+    train, sheet = parts.train.images, shown[0].augmented
+    assert (sheet.columns, sheet.rows, sheet.side) == (8, 2, 12)
+    whole = opened(sheet.image)
+    numbers = np.linspace(0, len(train) - 1, 8).astype(int)
+    images = torch.stack([train.read(int(number)) for number in numbers])
+    changed = Augmentation("photo", mirror=True)(images, parts.shape, parts.settings.seed)
+    assert (changed != images).flatten(1).any(1).all()
+    for row, squares in enumerate((images, changed)):
+        for column, square in enumerate(squares):
+            tile = whole[row * 12 : row * 12 + 12, column * 12 : column * 12 + 12]
+            assert np.array_equal(tile, square.numpy().transpose(1, 2, 0))
+
+
+def test_where_training_changes_nothing_there_is_no_such_sheet(runs):
+    parts = parts_of(runs[0])
+    assert augmented_of(replace(parts, settings=replace(parts.settings, augment="none")), 64) is None
+    few = replace(parts, train=parts.train.take(np.arange(3)))
+    assert augmented_of(few, 64).columns == 3
 
 
 def test_every_run_of_a_dataset_shows_the_same_points_and_random_queries(shown):

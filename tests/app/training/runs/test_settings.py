@@ -72,9 +72,38 @@ def test_the_paper_s_recipe_is_the_paper_s():
 @pytest.mark.parametrize(("weights", "recipe"), [(None, FROM_SCRATCH), ("pretrained", PRETRAINED)])
 def test_nothing_that_a_recipe_decides_is_left_open(weights, recipe):
     settings = resolve_settings(TrainSettings(weights=weights), size=28, resize=28, channels=1)
-    assert recipe_settings(settings) == recipe
+    assert recipe_settings(settings) == replace(recipe, augment="shift" if weights else "photo")
     assert (settings.backbone, settings.size, settings.resize) == ("small_cnn", 28, 28)
     assert resolve_settings(TrainSettings(), size=96, resize=96, channels=3).backbone == "resnet18"
+
+
+def test_the_images_decide_what_is_left_to_them():
+    shape = {"size": 28, "resize": 28, "channels": 1}
+    assert resolve_settings(TrainSettings(), **shape, images="drawing").augment == "drawing"
+    assert resolve_settings(TrainSettings(augment="auto", weights="pretrained"), **shape).augment == "photo"
+    assert resolve_settings(TrainSettings(augment="none"), **shape, images="drawing").augment == "none"
+    assert resolve_settings(TrainSettings(recipe="paper"), **shape, images="drawing").augment == "none"
+
+
+@pytest.mark.parametrize(
+    ("given", "loss"),
+    [
+        ({}, "normalized_softmax"),
+        ({"weights": "none", "batch": 32}, "normalized_softmax"),
+        ({"weights": "pretrained"}, "shadow"),
+        ({"recipe": "paper"}, "shadow"),
+        ({"loss": "triplet"}, "triplet"),
+        ({"miner": "hard"}, "shadow"),
+        ({"margin": 0.1}, "shadow"),
+        ({"cross_batch_memory": 64}, "shadow"),
+        ({"unit_rows": False}, "shadow"),
+        ({"loss": "normalized_softmax", "margin": 0.1}, "normalized_softmax"),
+    ],
+)
+def test_the_loss_from_scratch_unless_an_option_asks_for_one_of_rows(given, loss):
+    settings = with_recipe(TrainSettings(**given))
+    assert settings.loss == loss
+    assert with_recipe(settings) == settings
 
 
 def test_paths_hold_from_any_folder(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""What a page shows of a run beyond its figures: neighbors of queries, a plane of points, confused classes.
+"""What a page shows of a run beyond its figures: neighbors of queries, points, confused classes, augmented images.
 
 All of it is computed from the best weights on the test split, once, and kept in the run's folder as showcase.json
 (images included, as text). It is computed again if the weights, the settings or the choices are others.
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.app.data.thumbnails import Sheet, sheet_of
+from shadowmetric.app.report.showcase.augmented import augmented_of
 from shadowmetric.app.report.showcase.confusion import Confused, confusion_of
 from shadowmetric.app.report.showcase.gallery import Neighbor, Query, gallery_of
 from shadowmetric.app.report.showcase.points import Points, points_of, sample
@@ -28,7 +29,7 @@ from shadowmetric.progress import Report
 from shadowmetric.runtime.files import write_text
 
 FILE = "showcase.json"
-FORMAT = 1
+FORMAT = 2
 NEIGHBORS_THAT_VOTE = 5  # as in the scores
 OF_THE_LOSS = ("loss", "margin", "miner", "seed")  # settings that do not change which images there are
 SHARES = {"reading": 0.0, "embedding": 0.2, "neighbors": 0.6, "t-SNE": 0.7, "images": 0.95}  # of the time, about
@@ -57,6 +58,7 @@ class Showcase:
     sheet: Sheet | None  # the images of the points, in their order
     confusion: Confused
     classes: tuple[str, ...]  # names, by label
+    augmented: Sheet | None  # training images, and below each what training made of it
 
 
 class Album:
@@ -115,7 +117,8 @@ def make_showcase(rows: dict[str, Tensor], parts: Parts, choices: Choices, stage
     stages("images", "")
     sheet = None if points is None else sheet_of(test.images, points.numbers, choices.point_side)
     gallery = gallery_of(searched, dataset, choices.queries, choices.side, choices.seed)
-    return Showcase(tuple(gallery), points, sheet, confusion, dataset.classes)
+    augmented = augmented_of(parts, choices.side)
+    return Showcase(tuple(gallery), points, sheet, confusion, dataset.classes, augmented)
 
 
 def search(
@@ -153,8 +156,9 @@ def from_plain(document: dict[str, Any]) -> Showcase:
         for query in document["gallery"]
     )
     points = None if document["points"] is None else Points(**document["points"])
-    sheet = None if document["sheet"] is None else Sheet(**document["sheet"])
-    return Showcase(gallery, points, sheet, Confused(**document["confusion"]), tuple(document["classes"]))
+    sheet, augmented = (None if document[name] is None else Sheet(**document[name]) for name in ("sheet", "augmented"))
+    confusion, classes = Confused(**document["confusion"]), tuple(document["classes"])
+    return Showcase(gallery, points, sheet, confusion, classes, augmented)
 
 
 class Stages:

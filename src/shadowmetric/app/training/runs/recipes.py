@@ -17,6 +17,7 @@ RECIPES = ("default", "paper")
 class Recipe:
     """The settings that a recipe decides."""
 
+    loss: str
     epochs: int
     batch: int
     per_class: int
@@ -32,6 +33,7 @@ class Recipe:
 
 
 PAPER = Recipe(
+    loss="shadow",
     epochs=30,
     batch=32,
     per_class=5,
@@ -46,20 +48,22 @@ PAPER = Recipe(
     mining_unit="squared",
 )
 FROM_SCRATCH = Recipe(
+    loss="normalized_softmax",
     epochs=30,
     batch=64,
     per_class=4,
     optimizer="adamw",
-    rate=2e-3,
-    head_rate=2e-3,
+    rate=5e-3,
+    head_rate=5e-3,
     weight_decay=1e-4,
     warmup=0.05,
     freeze_batch_norm=False,
-    augment="none",
+    augment="auto",
     patience=8,
     mining_unit="loss",
 )
 PRETRAINED = Recipe(
+    loss="shadow",
     epochs=10,
     batch=64,
     per_class=4,

@@ -171,7 +171,7 @@ class Run:
             raise Mistake(f"{self.settings_file} cannot be read ({error}); {self.digests.remedy}.") from None
         try:
             settings = from_plain(document, self.settings_file)
-            foreign_loss = settings.loss.startswith(PREFIX)  # whose library a finished run does not need
+            foreign_loss = str(settings.loss).startswith(PREFIX)  # whose library a finished run does not need
             check_settings(replace(settings, loss=TrainSettings.loss) if foreign_loss else settings)
             return settings
         except (TypeError, Mistake) as error:

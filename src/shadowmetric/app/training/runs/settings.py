@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from shadowmetric.app.data.augmentation import KINDS
+from shadowmetric.app.data.augmentation import AUTO, KINDS
 from shadowmetric.app.data.catalogue import data_root
+from shadowmetric.app.data.image_kind import ImageKind
 from shadowmetric.app.training.runs.recipes import RECIPES, Recipe, recipe_for
 from shadowmetric.batches.budget import parse_bytes
 from shadowmetric.errors import Mistake
@@ -21,7 +22,7 @@ CHOICES = {
     "loss": tuple(LOSSES),
     "miner": tuple(MINERS),
     "mining_unit": get_args(MiningUnit),
-    "augment": KINDS,
+    "augment": (AUTO, *KINDS),
     "recipe": RECIPES,
     "split": ("official", "classes"),
     "broken": ("refuse", "skip"),
@@ -35,6 +36,8 @@ OURS_ONLY = {
     "length_penalty": "is added to losses of this library only; leave it out",
     "memory_budget": "plans with the bytes that losses of this library state; give a --micro-batch instead",
 }
+ROWS_ONLY = ("margin", "miner", "mining_unit", "semi_hard_epochs", "unit_rows", "length_penalty", "cross_batch_memory")
+OF_ROWS = "shadow"  # the loss where one of these is given
 MICRO_BATCH = 32
 MOST_SIZE = 4096  # pixels
 SMALL_IMAGES = 64  # pixels up to which small_cnn is the backbone unless another is named
@@ -44,7 +47,7 @@ SMALL_IMAGES = 64  # pixels up to which small_cnn is the backbone unless another
 class TrainSettings:
     """What decides a run."""
 
-    data: str = "digits"
+    data: str = "glyphs"
     """A dataset's name, folder:PATH, csv:FILE or npz:FILE; `shadowmetric data list` names them."""
     data_root: Path | None = None
     """Where datasets lie. Default: $SHADOWMETRIC_DATA, else ./data."""
@@ -62,9 +65,10 @@ class TrainSettings:
     """What chooses the best epoch: validation, or test, which makes the scores too good and is stamped on them."""
     recipe: str = "default"
     """default, whose values stand beside the options below, or paper: the published protocol to the letter."""
-    loss: str = "shadow"
+    loss: str | None = None
     """shadow, triplet or another by its name (--loss ? lists them all), or pml:NAME, a loss of
-    pytorch-metric-learning by the name of its class."""
+    pytorch-metric-learning by the name of its class. Default: normalized_softmax; shadow from pretrained weights, in
+    --recipe paper, and wherever an option is given that only losses of pairs or triplets have."""
     margin: float = 0.2
     """Of losses of triplets and of their miner, in the loss's own unit (pml:TripletMarginLoss: distance)."""
     miner: str = "semi_hard"
@@ -93,7 +97,8 @@ class TrainSettings:
     channels: int | None = None
     """1 for gray, 3 for color. Default: as the images are."""
     augment: str | None = None
-    """Random changes in training: none shift crop. Default: none; shift from pretrained weights."""
+    """Random changes in training: none shift crop photo drawing, or auto: photo or drawing, as the images look.
+    Default: auto; shift from pretrained weights."""
     freeze_batch_norm: bool | None = None
     """Keep the statistics of batch normalization as they are. Default: from pretrained weights only."""
     epochs: int | None = None
@@ -119,7 +124,7 @@ class TrainSettings:
     optimizer: str | None = None
     """adam, adamw, sgd. Default: adamw."""
     rate: float | None = None
-    """Learning rate of the backbone. Default: 0.002; 0.0001 from pretrained weights."""
+    """Learning rate of the backbone. Default: 0.005; 0.0001 from pretrained weights."""
     head_rate: float | None = None
     """Learning rate of the head. Default: as --rate."""
     weight_decay: float | None = None
@@ -150,7 +155,7 @@ def check_settings(settings: TrainSettings) -> None:
     """Refuse settings that make no sense, by the names that the command gives them."""
     for name, choices in CHOICES.items():
         value = getattr(settings, name)
-        if name == "loss" and value.startswith(PREFIX):
+        if name == "loss" and value is not None and value.startswith(PREFIX):
             check_with_pml(settings)
         elif value is not None and value not in choices:
             raise Mistake(f"{option(name)} is {value!r}; choose one of {', '.join(choices)}.")
@@ -201,17 +206,20 @@ def check_settings(settings: TrainSettings) -> None:
 
 def check_with_pml(settings: TrainSettings) -> None:
     """Refuse a loss of another library that there is not, and what goes with our own only."""
-    check_pml_loss(settings.loss)
+    check_pml_loss(str(settings.loss))
     for name, reason in OURS_ONLY.items():
         if getattr(settings, name):
             raise Mistake(f"--loss is {settings.loss}, and {option(name)} {reason}.")
 
 
-def resolve_settings(settings: TrainSettings, *, size: int, resize: int, channels: int) -> TrainSettings:
-    """Return the settings with nothing left open, for images of this shape."""
+def resolve_settings(
+    settings: TrainSettings, *, size: int, resize: int, channels: int, images: ImageKind = "photo"
+) -> TrainSettings:
+    """Return the settings with nothing left open, for images of this shape and kind."""
     settings = with_recipe(settings)
+    augment = images if settings.augment == AUTO else settings.augment
     backbone = settings.backbone or ("small_cnn" if size <= SMALL_IMAGES else "resnet18")
-    return replace(settings, backbone=backbone, size=size, resize=resize, channels=channels)
+    return replace(settings, backbone=backbone, size=size, resize=resize, channels=channels, augment=augment)
 
 
 def with_recipe(settings: TrainSettings) -> TrainSettings:
@@ -222,6 +230,8 @@ def with_recipe(settings: TrainSettings) -> TrainSettings:
         weights = weights or ("none" if backbone == "small_cnn" else "pretrained")
     recipe = recipe_for(settings.recipe, weights not in (None, "none"))
     changes = {name: value for name, value in asdict(recipe).items() if getattr(settings, name) is None}
+    if settings.loss is None and compares_rows(settings):
+        changes["loss"] = OF_ROWS
     if settings.logical_batch is not None:  # the record holds it once, as the batch
         changes |= {"batch": settings.logical_batch, "logical_batch": None}
         if settings.micro_batch is None and settings.memory_budget is None:
@@ -236,6 +246,11 @@ def with_recipe(settings: TrainSettings) -> TrainSettings:
         weights = str(Path(weights).resolve())
     root = data_root(settings.data_root).resolve()
     return replace(settings, backbone=backbone, weights=weights, data=data, data_root=root, **changes)
+
+
+def compares_rows(settings: TrainSettings) -> bool:
+    """Return whether an option is given that means something only where rows are compared with one another."""
+    return any(getattr(settings, name) != getattr(TrainSettings, name) for name in ROWS_ONLY)
 
 
 def recipe_settings(settings: TrainSettings) -> Recipe:
