@@ -611,7 +611,7 @@ def soft_histogram(values: list[Tensor], bins: int, like: Tensor) -> list[Tensor
     counts = [like.new_zeros(()) for _ in range(bins + 1)]
     for value in values:
         value = value.clamp(0, bins)
-        lower = min(math.floor(value), bins - 1)
+        lower = min(math.floor(value.detach()), bins - 1)
         counts[lower] = counts[lower] + 1 - (value - lower)
         counts[lower + 1] = counts[lower + 1] + value - lower
     return counts

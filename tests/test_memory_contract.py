@@ -45,6 +45,7 @@ MINERS = {
     "semi_hard_random": lambda dim, classes, **s: sm.SemiHardMiner(WIDE_WINDOW, "random", **s),
     "semi_hard_random_farthest": lambda dim, classes, **s: sm.SemiHardMiner(0.01, "random", fallback="farthest", **s),
     "semi_hard_all": lambda dim, classes, **s: sm.SemiHardMiner(0.2, "all", **s),
+    "distance_weighted_miner": lambda dim, classes, **s: sm.DistanceWeightedMiner(**s),
     "all_miner": lambda dim, classes, **s: sm.AllMiner(),
 }
 SUBJECTS = LOSSES | MINERS

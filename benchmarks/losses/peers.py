@@ -54,18 +54,21 @@ def peer_bytes(name: str, batch: int, classes: int) -> int:
     return BYTES["centers"] * batch * classes if name in OF_CENTERS else BYTES["pairs"] * batch**2
 
 
+def make_loss(name: str, classes: int, dim: int) -> nn.Module:
+    """Return a loss by its name, ours or the peer's."""
+    torch.manual_seed(0)
+    if name.startswith(PREFIX):
+        from pytorch_metric_learning import losses
+
+        return THEIRS[name.removeprefix(PREFIX)](losses, classes, dim)
+    return build_loss(name, margin=MARGIN, miner="semi_hard", classes=classes, dim=dim)
+
+
 def prepare_loss(name: str) -> Callable[[Tensor, Tensor], Callable[[], Tensor]]:
     """Return what makes the forward pass of a loss by its name, ours or the peer's."""
 
     def prepare(embeddings: Tensor, labels: Tensor) -> Callable[[], Tensor]:
-        classes, dim = int(labels.max()) + 1, embeddings.shape[1]
-        torch.manual_seed(0)
-        if name.startswith(PREFIX):
-            from pytorch_metric_learning import losses
-
-            loss = THEIRS[name.removeprefix(PREFIX)](losses, classes, dim)
-        else:
-            loss = build_loss(name, margin=MARGIN, miner="semi_hard", classes=classes, dim=dim)
+        loss = make_loss(name, int(labels.max()) + 1, embeddings.shape[1])
         return lambda: loss(embeddings, labels)
 
     return prepare
