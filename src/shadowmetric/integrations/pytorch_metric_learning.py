@@ -77,7 +77,7 @@ class InPML(losses.BaseMetricLossFunction):
         self, embeddings: Tensor, labels: Any, indices_tuple: Any, ref_emb: Tensor, ref_labels: Any
     ) -> dict[str, dict[str, Any]]:
         """Return the loss, or the value of each triplet, as PML's reducers want it. Given triplets need no labels."""
-        of_centers = isinstance(self.loss, ProxyLoss)
+        of_centers = isinstance(self.loss, ClassLoss)
         if labels is None and (of_centers or indices_tuple is None):
             what = "no labels; give them" if of_centers else "neither labels nor triplets; give one of them"
             raise ValueError(f"there are {what}.")

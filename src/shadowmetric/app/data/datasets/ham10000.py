@@ -61,7 +61,12 @@ def parse_challenge(reader: Reader, root: Path) -> Dataset:
     folder = root / reader.folder
     truth, lesions = (first_there(folder, (f"{name}.csv", f"{name}/{name}.csv")) for name in (TRUTH, LESIONS))
     expected = "`image,lesion_id,...`"
-    lesion_of = dict(read_list(reader, root, lesions, lambda line: _cells(line, 2), expected, skip=1))
+
+    def pair(line: str) -> tuple[str, str]:
+        image, lesion = _cells(line, 2)
+        return image, lesion
+
+    lesion_of = {image: lesion for image, lesion in read_list(reader, root, lesions, pair, expected, skip=1)}
 
     def row(line: str) -> tuple[str, str, str]:
         image, *marks = _cells(line, len(HEADINGS))

@@ -74,8 +74,16 @@ def measure_parity(
     searched = None if gallery is None else rows_of(models, gallery, skip_broken, tell)
     recall = {}
     for name, embeddings in rows.items():
-        own = {} if searched is None else {"gallery": searched[0][name], "gallery_labels": searched[1]}
-        scores = evaluate(embeddings, labels, measures=("recall_at",), recall_at=(1,), progress=False, **own)
+        gallery_rows, gallery_labels = (None, None) if searched is None else (searched[0][name], searched[1])
+        scores = evaluate(
+            embeddings,
+            labels,
+            gallery=gallery_rows,
+            gallery_labels=gallery_labels,
+            measures=("recall_at",),
+            recall_at=(1,),
+            progress=False,
+        )
         recall[name] = float(scores.recall_at[1])
     measured = []
     for done, name in enumerate(models):
