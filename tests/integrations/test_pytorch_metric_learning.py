@@ -1,11 +1,16 @@
 """Our losses and miners inside pytorch-metric-learning: equal to ourselves called directly, and to PML where both mean
 the same, in its wrappers, reducers, memory and trainer."""
 
+from math import radians
+
 import pytest
 import torch
 from every_loss import LOSSES
-from pytorch_metric_learning import distances, losses, miners, reducers, regularizers, trainers
+from pytorch_metric_learning import distances, losses, miners, reducers, regularizers, testers, trainers
+from pytorch_metric_learning.utils import logging_presets
+from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 from pytorch_metric_learning.utils.distributed import DistributedLossWrapper, DistributedMinerWrapper
+from pytorch_metric_learning.utils.inference import CustomKNN
 from torch import nn
 
 import shadowmetric as sm
@@ -122,6 +127,10 @@ def test_regularizers_are_added():
         (lambda: InPML(sm.ShadowLoss(), distance=distances.LpDistance()), "has its own distance"),
         (lambda: InPML(sm.NPairLoss(), reducer=reducers.MeanReducer()), "MeanReducer has nothing to reduce"),
         (lambda: InPML(sm.ShadowLoss())(batch()[0]), "neither labels nor triplets"),
+        (
+            lambda: InPML(sm.ArcFaceLoss(6, DIM))(batch()[0], None, sm.HardMiner()(*batch())),
+            "there are no labels; give them",
+        ),
     ],
 )
 def test_what_is_refused(make, sentence):
@@ -172,8 +181,53 @@ def test_its_memory_with_our_loss_and_miner_has_the_value_of_ours_and_lets_ancho
     embeddings, labels = batch()
     expected = sm.ShadowLoss(0.2, miner="all")(embeddings.float(), labels)
     torch.testing.assert_close(unmined(embeddings.float(), labels), expected)
-    with pytest.raises(ValueError, match="takes no triplets"):
-        CrossBatchMemory(InPML(sm.ArcFaceLoss(6, DIM)), DIM)(embeddings.float(), labels)
+
+
+@pytest.mark.parametrize("miner", [None, sm.HardMiner(), miners.MultiSimilarityMiner(0.2)])
+def test_what_its_memory_can_not_do_is_said_in_a_sentence(miner):
+    embeddings, labels = batch(dtype=torch.float32)
+    for loss, sentence in (
+        (sm.ArcFaceLoss(6, DIM), "^ArcFaceLoss compares rows with centers; use it without a memory[.]$"),
+        (sm.LiftedStructureLoss(), "^triplets and references .* of one another; give labels without triplets, as sm"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            CrossBatchMemory(InPML(loss), DIM, miner=miner)(embeddings, labels)
+    remembering = sm.CrossBatchMemory(sm.LiftedStructureLoss())  # what the sentence names
+    for seed in range(2):
+        assert remembering(*batch(seed)) > 0
+
+
+NONE_NAMED = (torch.empty(0, dtype=torch.int64),) * 3
+
+
+@pytest.mark.parametrize(
+    "miner",
+    [
+        miners.TripletMarginMiner(0.3),
+        miners.MultiSimilarityMiner(0.2),
+        miners.PairMarginMiner(0.2, 0.8),
+        sm.SemiHardMiner(0.4),
+        lambda rows, labels: NONE_NAMED,
+    ],
+    ids=["triplets", "pairs", "pairs of some rows", "ours", "none"],
+)
+def test_losses_of_centers_weigh_rows_by_how_often_a_miner_names_them(miner):
+    embeddings, labels = batch()
+    torch.manual_seed(0)
+    arc, soft = losses.ArcFaceLoss(6, DIM).double(), losses.SoftTripleLoss(6, DIM).double()
+    our_arc = sm.ArcFaceLoss(6, DIM, margin=radians(28.6)).double()
+    our_soft = sm.SoftTripleLoss(6, DIM, tau=0.0).double()
+    our_arc.centers.data, our_soft.centers.data = arc.W.data.T.clone(), soft.fc.data.T.clone()
+    named = miner(embeddings, labels)
+    for ours, theirs in ((our_arc, arc), (our_soft, soft)):
+        found = value_and_gradient(InPML(ours), embeddings, labels, named)
+        assert_same(found, value_and_gradient(theirs, embeddings, labels, named))
+        if len(named[0]):
+            assert abs(found[0] - ours(embeddings, labels)) > 1e-2
+    spread = sm.SoftTripleLoss(6, DIM, tau=0.5).double()  # what the centers cost is not weighed
+    spread.centers.data = our_soft.centers.data
+    costs = [InPML(spread)(embeddings, labels, named) - InPML(our_soft)(embeddings, labels, named)]
+    torch.testing.assert_close(costs[0], spread(embeddings, labels) - our_soft(embeddings, labels))
 
 
 @pytest.mark.parametrize("miner", [miners.PairMarginMiner(0.2, 0.8), miners.PairMarginMiner(0.9, 0.9)])
@@ -282,3 +336,59 @@ def test_its_trainer_with_a_classifier_takes_them_too():
     assert all(0 < losses["metric_loss"] < 0.2 for losses in seen)
     assert seen[-1]["classifier_loss"] < seen[0]["classifier_loss"]
     assert not any(torch.equal(model.weight, before[name]) for name, model in models.items())
+
+
+def presets(folder, trunk, miner):
+    """Return PML's trainer of digits, and its hooks that write records, judge each epoch, and save every part."""
+    keeper, _, _ = logging_presets.get_record_keeper(str(folder / "records"))
+    hooks = logging_presets.get_hook_container(keeper)
+    calculator = AccuracyCalculator(
+        include=("mean_average_precision_at_r",), k="max_bin_count", knn_func=CustomKNN(distances.CosineSimilarity())
+    )
+    tester = testers.GlobalEmbeddingSpaceTester(
+        end_of_testing_hook=hooks.end_of_testing_hook,
+        accuracy_calculator=calculator,
+        data_device=torch.device("cpu"),
+        dataloader_num_workers=0,
+    )
+    few = torch.utils.data.Subset(Rows(), range(100))
+    trainer = trainers.MetricLossOnly(
+        models={"trunk": trunk},
+        optimizers={"trunk_optimizer": torch.optim.Adam(trunk.parameters())},
+        batch_size=50,
+        loss_funcs={"metric_loss": InPML(sm.ShadowLoss(0.2))},
+        mining_funcs={"tuple_miner": miner},
+        dataset=few,
+        data_device=torch.device("cpu"),
+        dataloader_num_workers=0,
+        end_of_iteration_hook=hooks.end_of_iteration_hook,
+        end_of_epoch_hook=hooks.end_of_epoch_hook(tester, {"val": few}, str(folder / "models")),
+    )
+    return trainer, hooks
+
+
+def drawing(seed):
+    return sm.SemiHardMiner(0.4, "random", generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
+@pytest.mark.parametrize("wrap", [lambda miner: miner, MinerInPML], ids=["bare", "wrapped"])
+def test_its_logging_presets_save_our_miners_as_they_are_and_load_them(wrap, tmp_path):
+    trunk = nn.Linear(64, 8)
+    trainer, hooks = presets(tmp_path, trunk, wrap(drawing(1)))
+    trainer.train(num_epochs=2)
+    assert {"tuple_miner_2.pth", "trunk_2.pth"} <= {path.name for path in (tmp_path / "models").iterdir()}
+    again, _ = presets(tmp_path / "again", nn.Linear(64, 8), wrap(drawing(2)))
+    assert hooks.load_latest_saved_models(again, str(tmp_path / "models"), device=torch.device("cpu")) == 3
+    assert torch.equal(again.models["trunk"].weight, trunk.weight)
+    first, second = (one.mining_funcs["tuple_miner"](*batch(rows=60)) for one in (trainer, again))
+    assert len(first.negative) > 10
+    assert torch.equal(first.negative, second.negative)  # the generator goes on where it was
+
+
+@pytest.mark.parametrize("miner", [sm.HardMiner(), sm.BatchHardMiner(), sm.AllMiner(), sm.SemiHardMiner()])
+def test_every_miner_is_saved_by_its_presets(miner, tmp_path):
+    hooks = logging_presets.HookContainer(None)
+    trainer, _ = presets(tmp_path, nn.Linear(64, 8), miner)
+    hooks.save_models(trainer, str(tmp_path), 1)
+    assert hooks.load_latest_saved_models(trainer, str(tmp_path), device=torch.device("cpu")) == 2
