@@ -155,9 +155,9 @@ def main(arguments: list[str] | None = None) -> Found:
     files = [options.out / name for name in ("one.png", "other.png")]
     for number, file in zip(two, files, strict=True):
         Image.fromarray(images[number]).save(file)
-    said = serving.verify(options.out / "run", *files, rate=0.01)
+    said = serving.verify(options.out / "run", *files)
     print(f"Two images of one new class: {'the same' if said.same else 'different'},", end=" ")
-    print(f"cosine {said.cosine:.3f}, threshold {said.threshold:.3f}, confidence {100 * said.confidence:.0f} %.")
+    print(f"with a probability of {100 * said.probability:.0f} %, if every second pair is of one class.")
     return Found(table, sure, said.same)
 
 

@@ -112,3 +112,32 @@ def hold_to_text(reader: Reader, root: Path, *names: str) -> None:
         assert f"{reader.name}: {reader.folder}/{name} is not there (below {root}); get " in refusal(reader, root, True)
         path.write_bytes(kept)
     assert rows_of(reader.read(root, True)) == before
+
+
+def move(root: Path, old: str, new: str) -> None:
+    """Give something below a folder another place there."""
+    (root / new).parent.mkdir(parents=True, exist_ok=True)
+    (root / old).rename(root / new)
+
+
+def labeled(dataset: Dataset) -> dict[str, list[tuple[str, str]]]:
+    """Return the name of each image's file and its class, by part, sorted: what no layout changes."""
+    return {
+        part: sorted((path.rpartition("/")[2], name) for path, name in rows) for part, rows in rows_of(dataset).items()
+    }
+
+
+def hold_to_places(reader: Reader, root: Path) -> None:
+    """A copy is read in a folder inside itself, under every other name, and where the data root is its folder."""
+    before, folder = rows_of(reader.read(root, True)), reader.folder.partition("/")[0]
+    places = [f"{folder}/{folder}", *reader.other_folders, folder.upper().replace("_", "-")]
+    for number, place in enumerate(places):
+        other = root.parent / f"{root.name} {number}"
+        (other / place).parent.mkdir(parents=True)
+        (root / folder).rename(other / place)
+        dataset = reader.read(other, True)
+        assert rows_of(dataset) == before, place
+        assert place == folder or any(f"Read from {place}" in note for note in dataset.notes), place
+        assert rows_of(reader.read(other / place, True)) == before, place
+        (other / place).rename(root / folder)
+    assert rows_of(reader.read(root, True)) == before

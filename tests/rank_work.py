@@ -7,7 +7,7 @@ from unittest import mock
 
 import torch
 import torch.distributed as dist
-from every_loss import CLASSES, LOSSES
+from every_loss import CLASSES, LOSSES, of_distances
 from torch import Tensor, nn
 from torch.distributed import fsdp
 from torch.distributed.device_mesh import init_device_mesh
@@ -22,7 +22,6 @@ fully_shard: Any = getattr(fsdp, "fully_shard", None)  # before torch 2.6 it was
 
 IMAGES, DIM = 23, 5
 SHARES = {1: [23], 2: [15, 8], 3: [4, 12, 7]}  # uneven on purpose
-OF_DISTANCES = ("soft_margin", "contrastive", "lifted", "ranked")  # a root at 0 makes 1e-8 of a rounding of 1e-16
 INSIDE = ("shadow/semi_hard", "multi_similarity", "foreign")  # losses tried inside of what is wrapped
 COLLECTIVES = ("all_gather", "all_gather_into_tensor", "all_reduce", "reduce_scatter")
 
@@ -39,7 +38,7 @@ def embedder_of() -> nn.Module:
 def make_images(name: str = "") -> tuple[Tensor, Tensor]:
     torch.manual_seed(2)
     images = (16 * torch.randn(IMAGES, 7, dtype=torch.float64)).round() / 16
-    if not name.startswith(OF_DISTANCES):
+    if not of_distances(name):
         images[5], images[11], images[20] = images[4], images[2], images[2]  # equal rows, in one class and in two
     labels = torch.arange(IMAGES) * 5 % CLASSES
     labels[5] = labels[4]
@@ -226,9 +225,9 @@ def work_of_anchors() -> list[int]:
     seen = []
 
     class Noting(sm.HardMiner):
-        def mine_in_slots(self, given, slots):
-            seen.append((len(given.embeddings), len(given.others)))
-            return super().mine_in_slots(given, slots)
+        def mine_in_matrix(self, search):
+            seen.append((len(search.batch.embeddings), len(search.batch.others)))
+            return super().mine_in_matrix(search)
 
     own = own_share()
     sm.GatheredLoss(sm.ShadowLoss(miner=Noting()))(images[own], labels[own])

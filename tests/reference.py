@@ -233,6 +233,49 @@ def semi_hard(
     return triplets
 
 
+GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of splitmix64
+
+
+def mixed(number: int) -> int:
+    """Return 64 mixed bits of a number."""
+    number = (number + GOLDEN) % 2**64
+    number = (number ^ (number >> 30)) * FIRST % 2**64
+    number = (number ^ (number >> 27)) * SECOND % 2**64
+    return number ^ (number >> 31)
+
+
+def distance_weighted(
+    embeddings, labels, *, nearest=0.5, farthest=1.4, seed=0, references=None, reference_labels=None
+) -> list[Triplet]:
+    """For each (a, p) a negative, drawn with weights 1 / q(d), q(d) = d^(n-2) (1 - d^2/4)^((n-3)/2), n = dim.
+
+    d is at least `nearest`; beyond `farthest` the weight is 0, and if all are beyond, each weighs the same. A pair's
+    chance is mixed from the seed, all labels and the numbers of its rows.
+    """
+    against = {} if references is None else {"references": references, "reference_labels": reference_labels}
+    squared = squared_distances(embeddings, True, **against)
+    dim, others = embeddings.shape[1], (labels if references is None else reference_labels).tolist()
+    salt = sum(mixed(mixed(label + seed * FIRST) + x * GOLDEN) for x, label in enumerate(others))
+    triplets = []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **against)):
+        near = [n for n in other_class if squared[a][n] < farthest**2]
+        values = {n: max(squared[a][n], nearest**2) for n in near}
+        logs = {n: (2 - dim) / 2 * math.log(d) - (dim - 3) / 2 * math.log(1 - d / 4) for n, d in values.items()}
+        weights = {n: round(2**30 * math.exp(log - max(logs.values()))) for n, log in logs.items()}
+        weights = weights or dict.fromkeys(other_class, 1)
+        for p in same_class:
+            if weights:
+                bits = mixed(mixed(mixed(salt + seed) + a * GOLDEN) + p * GOLDEN)
+                left = math.floor((bits >> 11) * 2.0**-53 * sum(weights.values()))
+                chosen = iter(weights.items())
+                n, weight = next(chosen)
+                while left >= weight:
+                    left -= weight
+                    n, weight = next(chosen)
+                triplets.append((a, p, n))
+    return triplets
+
+
 # Arithmetic of the losses: rows are (dim,) tensors, values are 0-d tensors
 
 
@@ -456,6 +499,165 @@ def ranked_list(
     return reduced(values, embeddings)
 
 
+def sup_con(embeddings, labels, *, temperature=0.1, normalize=True, triplets=None, **references) -> Tensor:
+    """Mean over rows with positives of -1/|P| sum over p of log(exp(s_ap / t) / sum over others x of exp(s_ax / t)).
+
+    With triplets, positives and others are those that they name.
+    """
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    values = []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
+        if triplets is not None:
+            same_class = sorted({p for anchor, p, _ in triplets if anchor == a})
+            other_class = sorted({n for anchor, _, n in triplets if anchor == a})
+        similarity = [dot(anchors[a], x) / temperature for x in candidates]
+        everyone = [similarity[x] for x in same_class + other_class]
+        logs = [similarity[p] - log_sum_exp(everyone) for p in same_class]
+        values += [-sum(logs) / len(logs)] if logs else []
+    return reduced(values, embeddings)
+
+
+def info_nce(embeddings, labels, *, temperature=0.07, normalize=True, **references) -> Tensor:
+    """Mean over (a, p) of -log(exp(s_ap / t) / (exp(s_ap / t) + sum over n of exp(s_an / t)))."""
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    values = []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
+        similarity = [dot(anchors[a], x) / temperature for x in candidates]
+        for p in same_class:
+            values.append(log_sum_exp([similarity[x] for x in [p, *other_class]]) - similarity[p])
+    return reduced(values, embeddings)
+
+
+def circle(embeddings, labels, *, margin=0.4, scale=80.0, normalize=True, **references) -> Tensor:
+    """Mean over rows with both kinds of log(1 + sum over n and p of exp(scale (w_n (s_n - m) - w_p (s_p - 1 + m)))).
+
+    w_n = max(s_n + m, 0) and w_p = max(1 + m - s_p, 0) pass no gradient.
+    """
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    values = []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
+        similarity = [dot(anchors[a], x) for x in candidates]
+        push = [torch.relu(similarity[n] + margin).detach() * (similarity[n] - margin) for n in other_class]
+        pull = [torch.relu(1 + margin - similarity[p]).detach() * (similarity[p] - 1 + margin) for p in same_class]
+        if pull and push:
+            values.append(log_one_plus_sum_exp([scale * (n - p) for n in push for p in pull], embeddings))
+    return reduced(values, embeddings)
+
+
+def siglip(embeddings, labels, *, scale=10.0, bias=-10.0, normalize=True, triplets=None, **references) -> Tensor:
+    """Mean over rows of the sum over others of log(1 + exp(-z (scale s + bias))), z = 1 of positives, else -1."""
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    values = []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
+        if triplets is not None:
+            same_class = sorted({p for anchor, p, _ in triplets if anchor == a})
+            other_class = sorted({n for anchor, _, n in triplets if anchor == a})
+        signs = [(p, 1) for p in same_class] + [(n, -1) for n in other_class]
+        logits = [-z * (scale * dot(anchors[a], candidates[x]) + bias) for x, z in signs]
+        values.append(sum((log_one_plus_sum_exp([logit], embeddings) for logit in logits), embeddings.sum() * 0))
+    return reduced(values, embeddings)
+
+
+def soft_step(z: Tensor) -> Tensor:
+    return torch.sigmoid(z)
+
+
+def soft_ranks(similarity: list[Tensor], same_class, other_class, temperature) -> list[tuple[Tensor, Tensor]]:
+    """Return for each positive p its rank among all, and among positives: 1 + sum over others of G((s_x - s_p) / t)."""
+    ranks = []
+    for p in same_class:
+        one = torch.ones_like(similarity[p])
+        steps = {x: soft_step((similarity[x] - similarity[p]) / temperature) for x in [*same_class, *other_class]}
+        above = sum((steps[x] for x in same_class if x != p), start=one)
+        ranks.append((sum((steps[x] for x in other_class), start=above), above))
+    return ranks
+
+
+def smooth_ap(embeddings, labels, *, temperature=0.01, normalize=True, triplets=None, **references) -> Tensor:
+    """Mean over rows with positives of 1 - the mean over these of rank among positives / rank among all."""
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    values = []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
+        if triplets is not None:
+            same_class = sorted({p for anchor, p, _ in triplets if anchor == a})
+            other_class = sorted({n for anchor, _, n in triplets if anchor == a})
+        similarity = [dot(anchors[a], x) for x in candidates]
+        ratios = [above / rank for rank, above in soft_ranks(similarity, same_class, other_class, temperature)]
+        values += [1 - sum(ratios) / len(ratios)] if ratios else []
+    return reduced(values, embeddings)
+
+
+def recall_at_k(
+    embeddings, labels, *, k=(1, 2, 4, 8, 16), temperature=0.01, rank_temperature=1.0, normalize=True, **references
+) -> Tensor:
+    """Mean over rows with positives of 1 - the mean over k of min(sum over p of G((k - rank) / t), k) / min(k, |P|)."""
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    values = []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
+        similarity = [dot(anchors[a], x) for x in candidates]
+        ranks = soft_ranks(similarity, same_class, other_class, temperature)
+        if ranks:
+            first = [sum(soft_step((place - rank) / rank_temperature) for rank, _ in ranks) for place in k]
+            shares = [count.clamp_max(place) / min(place, len(ranks)) for place, count in zip(k, first, strict=True)]
+            values.append(1 - sum(shares) / len(k))
+    return reduced(values, embeddings)
+
+
+def soft_histogram(values: list[Tensor], bins: int, like: Tensor) -> list[Tensor]:
+    """Return how many values lie at 0, 1, ... bins: each counts at its two neighbors, by how near it is to them."""
+    counts = [like.new_zeros(()) for _ in range(bins + 1)]
+    for value in values:
+        value = value.clamp(0, bins)
+        lower = min(math.floor(value), bins - 1)
+        counts[lower] = counts[lower] + 1 - (value - lower)
+        counts[lower + 1] = counts[lower + 1] + value - lower
+    return counts
+
+
+def fast_ap(embeddings, labels, *, bins=10, normalize=True, **references) -> Tensor:
+    """Mean over rows with positives of 1 - 1/|P| sum over bins b of h+_b H+_b / H_b, of squared distances 0 to 4."""
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    values = []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
+        places = [squared_distance(anchors[a], x) * bins / 4 for x in candidates]
+        positive = soft_histogram([places[p] for p in same_class], bins, embeddings)
+        negative = soft_histogram([places[n] for n in other_class], bins, embeddings)
+        precision = []
+        for b in range(bins + 1):
+            before, everyone = sum(positive[: b + 1]), sum(positive[: b + 1]) + sum(negative[: b + 1])
+            precision += [positive[b] * before / everyone] if everyone > 0 else []
+        values += [1 - sum(precision) / len(same_class)] if same_class else []
+    return reduced(values, embeddings)
+
+
+def histogram(embeddings, labels, *, bins=100, normalize=True, **references) -> Tensor:
+    """Sum over bins b of h-_b (h+_0 + ... + h+_b), of the similarities of all pairs, from -1 to 1."""
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    positive, negative = [], []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
+        places = [(dot(anchors[a], x) + 1) * bins / 2 for x in candidates]
+        positive += [places[p] for p in same_class]
+        negative += [places[n] for n in other_class]
+    pulled, pushed = (soft_histogram(places, bins, embeddings) for places in (positive, negative))
+    reverses = [pushed[b] * sum(pulled[: b + 1]) for b in range(bins + 1)]
+    return sum(reverses, start=embeddings.sum() * 0) / max(len(positive) * len(negative), 1)
+
+
+def margin(embeddings, labels, *, margin=0.2, beta=1.2, seed=0, normalize=True, triplets=None, **references) -> Tensor:
+    """max(|a - p| - beta + margin, 0) and max(beta - |a - n| + margin, 0), over how many are above 0.
+
+    The triplets are those of distance-weighted sampling, or given ones.
+    """
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    if triplets is None:
+        triplets = distance_weighted(embeddings.detach(), labels, seed=seed, **references)
+    values = []
+    for a, p, n in triplets:
+        values.append(torch.relu(distance(anchors[a], candidates[p]) - beta + margin))
+        values.append(torch.relu(beta - distance(anchors[a], candidates[n]) + margin))
+    return reduced(values, embeddings, "mean_nonzero")
+
+
 # Losses with weights of their own; here labels are class numbers 0, 1, 2...
 
 
@@ -502,6 +704,58 @@ def arc_face(embeddings, labels, weights, *, scale=64.0, margin=0.5) -> Tensor:
             cosines[label] = torch.cos(theta) - margin * math.sin(margin)
         values.append(cross_entropy([scale * cosine for cosine in cosines], label))
     return reduced(values, embeddings)
+
+
+def cos_face(embeddings, labels, weights, *, scale=64.0, margin=0.35) -> Tensor:
+    """Cross-entropy of scale * (cosine - margin [c = label])."""
+    unit_weights = prepared(weights, normalize=True)
+    values = []
+    for row, label in zip(prepared(embeddings, normalize=True), labels.tolist(), strict=True):
+        logits = [scale * (dot(row, weight) - margin * (c == label)) for c, weight in enumerate(unit_weights)]
+        values.append(cross_entropy(logits, label))
+    return reduced(values, embeddings)
+
+
+def sub_center_arc_face(embeddings, labels, weights, *, centers_per_class=3, scale=64.0, margin=0.5) -> Tensor:
+    """ArcFace of the largest cosine with a center of each class; `weights` has the centers of a class side by side."""
+    values = []
+    of_classes = [prepared(of_class, normalize=True) for of_class in weights.split(centers_per_class)]
+    for row, label in zip(prepared(embeddings, normalize=True), labels.tolist(), strict=True):
+        nearest = [max(centers, key=lambda center: float(dot(row, center).detach())) for centers in of_classes]
+        cosines = [dot(row, center) for center in nearest]
+        theta = angle(row, nearest[label])
+        if theta <= math.pi - margin:
+            cosines[label] = torch.cos(theta + margin)
+        else:
+            cosines[label] = torch.cos(theta) - margin * math.sin(margin)
+        values.append(cross_entropy([scale * cosine for cosine in cosines], label))
+    return reduced(values, embeddings)
+
+
+def proxy_nca(embeddings, labels, proxies, *, temperature=1 / 9, denominator="all") -> Tensor:
+    """Mean over rows of -log(exp(-|x - w_y|^2 / t) / sum over classes, or the others, of exp(-|x - w|^2 / t))."""
+    unit_proxies = prepared(proxies, normalize=True)
+    values = []
+    for row, label in zip(prepared(embeddings, normalize=True), labels.tolist(), strict=True):
+        logits = [-squared_distance(row, proxy) / temperature for proxy in unit_proxies]
+        summed = [logit for c, logit in enumerate(logits) if denominator == "all" or c != label]
+        values.append(log_sum_exp(summed) - logits[label])
+    return reduced(values, embeddings)
+
+
+def proxy_anchor(embeddings, labels, proxies, *, margin=0.1, alpha=32.0) -> Tensor:
+    """Mean over proxies with rows of log(1 + sum over these of exp(-alpha (s - margin))), and over all proxies of
+
+    log(1 + sum over the other rows of exp(alpha (s + margin))).
+    """
+    rows, pulls, pushes = prepared(embeddings, normalize=True), [], []
+    for c, proxy in enumerate(prepared(proxies, normalize=True)):
+        own = [dot(row, proxy) for row, label in zip(rows, labels.tolist(), strict=True) if label == c]
+        other = [dot(row, proxy) for row, label in zip(rows, labels.tolist(), strict=True) if label != c]
+        if own:
+            pulls.append(log_one_plus_sum_exp([-alpha * (s - margin) for s in own], embeddings))
+        pushes.append(log_one_plus_sum_exp([alpha * (s + margin) for s in other], embeddings))
+    return reduced(pulls, embeddings) + reduced(pushes, embeddings)
 
 
 # Measures of retrieval
@@ -761,3 +1015,13 @@ def convergence_epoch(recalls, tolerance=0.005) -> int:
         if max(recalls[epoch:]) - max(recalls[:epoch]) < tolerance:
             return epoch
     return len(recalls)
+
+
+def nearest_cosines(embeddings, labels) -> tuple[list[float], list[float]]:
+    """Return for each row its largest cosine to another row of its class, and to a row of another class."""
+    same, other = [], []
+    for i, row in enumerate(cosines(embeddings, embeddings)):
+        beside = [(value, labels[j] == labels[i]) for j, value in enumerate(row) if j != i]
+        same.append(max((value for value, alike in beside if alike), default=-math.inf))
+        other.append(max((value for value, alike in beside if not alike), default=-math.inf))
+    return same, other

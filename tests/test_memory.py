@@ -4,9 +4,12 @@ Kept bytes are the storages that autograd saves, other than those of the inputs.
 dispatch mode that looks at the storage of every tensor an operation returns. Both are exact counts.
 """
 
+from functools import partial
+
 import pytest
 import torch
 from batches import plain_batch
+from every_loss import CENTERS, ROWS, maker
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -24,14 +27,8 @@ LOSSES = {
     "triplet_euclidean": lambda dim, **s: sm.TripletLoss(miner="hard", squared=False, **s),
     "soft_margin": lambda dim, **s: sm.SoftMarginTripletLoss(miner="hard", **s),
     "angular_triplet": lambda dim, **s: sm.AngularTripletLoss(miner="hard", **s),
-    "angular": lambda dim, **s: sm.AngularLoss(**s),
-    "multi_similarity": lambda dim, **s: sm.MultiSimilarityLoss(**s),
-    "contrastive": lambda dim, **s: sm.ContrastiveLoss(**s),
-    "lifted_structure": lambda dim, **s: sm.LiftedStructureLoss(**s),
-    "n_pair": lambda dim, **s: sm.NPairLoss(**s),
-    "ranked_list": lambda dim, **s: sm.RankedListLoss(**s),
-    "soft_triple": lambda dim, **s: sm.SoftTripleLoss(20, dim, tau=0.0, **s),
-    "arc_face": lambda dim, **s: sm.ArcFaceLoss(20, dim, **s),
+    **{name: maker(entry, entry.kept_without, of_centers=False) for name, entry in ROWS.items()},
+    **{name: partial(maker(entry, entry.kept_without, of_centers=True), classes=20) for name, entry in CENTERS.items()},
 }
 
 
@@ -82,7 +79,7 @@ def test_what_backward_keeps_does_not_grow_with_the_dimension(name):
 def test_what_backward_keeps_grows_with_the_rows_and_not_with_their_square(name):
     def kept(rows):
         embeddings, labels = plain_batch(rows=rows, dtype=torch.float32)
-        labels = labels % 20 if name in ("soft_triple", "arc_face") else labels
+        labels = labels % 20 if name in CENTERS else labels
         return kept_bytes(LOSSES[name](8), embeddings.requires_grad_(), labels)
 
     assert kept(1200) <= 8 * kept(300)  # 16 for squares; a row of a batch that takes another way may keep more
@@ -115,7 +112,7 @@ def test_the_counter_sees_what_the_printed_algorithm_keeps():
 def test_no_allocation_is_larger_than_the_scratch(name, rows):
     scratch = 2**20  # a (rows, rows) float32 tensor is 1.4 and 9 MB
     embeddings, labels = plain_batch(rows=rows, dim=16, dtype=torch.float32)
-    labels = labels % 20 if name in ("soft_triple", "arc_face") else labels
+    labels = labels % 20 if name in CENTERS else labels
     embeddings.requires_grad_()
     loss = LOSSES[name](16, scratch_bytes=scratch)
     with LargestAllocation([embeddings, labels, *loss.parameters()]) as seen:
@@ -151,3 +148,18 @@ def test_an_evaluation_allocates_no_more_than_its_scratch(measure, classes):
         sm.evaluate(embeddings, labels, measures=[measure], scratch_bytes=scratch, progress=False)
     assert seen.largest <= 1.25 * scratch, seen.where
     assert seen.largest < rows * rows  # a byte for each pair would be seen
+
+
+@pytest.mark.parametrize("name", CENTERS)
+def test_a_hundred_thousand_classes_take_fixed_memory(name):
+    """A (rows, classes) float32 tensor is 13 MB; nothing but the centers and their gradient exceeds the scratch."""
+    scratch, rows, dim = 2**22, 32, 4
+    make = maker(CENTERS[name], CENTERS[name].kept_without, of_centers=True)
+    classes = 100_000 // len(make(dim, 1).centers)  # as many centers
+    loss = make(dim, classes, scratch_bytes=scratch)
+    embeddings, labels = plain_batch(rows=rows, dim=dim, dtype=torch.float32)
+    embeddings.requires_grad_()
+    with LargestAllocation([embeddings, labels, *loss.parameters()]) as seen:
+        loss(embeddings, labels * (classes // 7)).backward()
+    assert seen.largest <= max(scratch, 16 * len(loss.centers)), seen.where  # a gradient; two numbers of the loops
+    assert seen.largest < 4 * rows * 100_000 / 2

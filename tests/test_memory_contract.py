@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
+from every_loss import CENTERS, ENTRIES, maker
 from torch import nn
 
 import shadowmetric as sm
@@ -33,14 +34,7 @@ LOSSES = {
     "triplet_euclidean": lambda dim, classes, **s: sm.TripletLoss(miner="hard", squared=False, **s),
     "soft_margin_triplet": lambda dim, classes, **s: sm.SoftMarginTripletLoss(miner="hard", **s),
     "angular_triplet": lambda dim, classes, **s: sm.AngularTripletLoss(miner="hard", **s),
-    "angular": lambda dim, classes, **s: sm.AngularLoss(**s),
-    "multi_similarity": lambda dim, classes, **s: sm.MultiSimilarityLoss(**s),
-    "contrastive": lambda dim, classes, **s: sm.ContrastiveLoss(**s),
-    "lifted_structure": lambda dim, classes, **s: sm.LiftedStructureLoss(**s),
-    "n_pair": lambda dim, classes, **s: sm.NPairLoss(**s),
-    "ranked_list": lambda dim, classes, **s: sm.RankedListLoss(**s),
-    "soft_triple": lambda dim, classes, **s: sm.SoftTripleLoss(classes, dim, **s),
-    "arc_face": lambda dim, classes, **s: sm.ArcFaceLoss(classes, dim, **s),
+    **{name: maker(entry, {}, of_centers=name in CENTERS) for name, entry in ENTRIES.items()},
 }
 MINERS = {
     "hard_miner": lambda dim, classes, **s: sm.HardMiner(**s),

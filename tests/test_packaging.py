@@ -80,7 +80,12 @@ def test_the_wheel_holds_the_package_with_its_data_and_nothing_else(built, proje
     about = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
     with zipfile.ZipFile(built[".whl"]) as wheel:
         assert set(wheel.namelist()) == package | {f"{NAME}.dist-info/{name}" for name in about}
-    for needed in ("app/data/datasets/digits.npz", "app/report/page/page.html.jinja", "py.typed"):
+    for needed in (
+        "app/data/datasets/digits.npz",
+        "app/data/datasets/glyphs.npz",
+        "app/report/page/page.html.jinja",
+        "py.typed",
+    ):
         assert f"shadowmetric/{needed}" in package
 
 

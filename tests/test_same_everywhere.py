@@ -10,14 +10,16 @@ import contextlib
 import pytest
 import reference
 import torch
-from every_loss import CLASSES, LOSSES
-from hypothesis import example, given
+from every_loss import CLASSES, LOSSES, is_light
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from made_rows import KINDS, made_rows
 from random_rounding import random_rounding
 
 import shadowmetric as sm
-from shadowmetric.mining import slots
+from shadowmetric.mining import ways
+from shadowmetric.mining.checked_batch import as_checked_batch
+from shadowmetric.mining.ways import choose_way
 from shadowmetric.ops import proposed_nearest
 
 SEEDS = 3
@@ -52,12 +54,12 @@ def made(kind: str, rows: int, dim: int, seed: int, dtype: torch.dtype) -> tuple
 @contextlib.contextmanager
 def proposing(always: bool):
     """Mine in class order, and let the fast product propose for batches of any size, or for none."""
-    before = proposed_nearest.WORTH_PROPOSING, slots.SMALL_BATCH
-    proposed_nearest.WORTH_PROPOSING, slots.SMALL_BATCH = 0 if always else 2**62, 0
+    before = proposed_nearest.WORTH_PROPOSING, ways.SMALL_BATCH
+    proposed_nearest.WORTH_PROPOSING, ways.SMALL_BATCH = 0 if always else 2**62, 0
     try:
         yield
     finally:
-        proposed_nearest.WORTH_PROPOSING, slots.SMALL_BATCH = before
+        proposed_nearest.WORTH_PROPOSING, ways.SMALL_BATCH = before
 
 
 BATCHES = (
@@ -83,6 +85,19 @@ def test_triplets_are_those_of_the_loops_whoever_multiplies(
         for number in range(SEEDS):
             with random_rounding(seed + number):
                 assert listed(miner(embeddings, labels)) == expected
+
+
+@pytest.mark.parametrize("name", [name for name in MINERS if "window" not in name])
+@given(*BATCHES, st.booleans())
+def test_a_matrix_gives_the_triplets_of_the_loops_whoever_multiplies(name, kind, rows, dim, seed, dtype, normalize):
+    embeddings, labels = made(kind, rows, dim, seed, dtype)
+    make, settings, loops = MINERS[name]
+    miner, batch = make(**settings, normalize=normalize), as_checked_batch(embeddings, labels)
+    assert choose_way(batch, miner) == "matrix"
+    expected = loops(embeddings, labels, normalize=normalize, **settings)
+    for number in range(SEEDS):
+        with random_rounding(seed + number):
+            assert listed(miner(embeddings, labels)) == expected
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -126,26 +141,31 @@ def value_and_gradient(loss, embeddings, labels):
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@given(*BATCHES[:4], st.sampled_from(SCRATCHES))
-@example("duplicates", 24, 5, 0, 1)
-@example("collapsed", 24, 5, 0, 1)
-def test_no_pair_is_in_or_out_of_a_loss_by_rounding(name, kind, rows, dim, seed, scratch):
+def test_no_pair_is_in_or_out_of_a_loss_by_rounding(name):
     """Values and gradients agree to what rounding a sum can do, which rows at a distance of 3e-7 magnify.
 
     A kink that flips would be off by a whole pair: by 1e-3 and more.
     """
-    embeddings, labels = made(kind, rows, dim, seed, torch.float64)
-    labels = labels % CLASSES
-    torch.manual_seed(seed)
-    loss = LOSSES[name](dim).double()
-    value, gradient = value_and_gradient(loss, embeddings, labels)
-    loss.scratch_bytes = scratch
-    scale = gradient.abs().max() + 1
-    for number in range(SEEDS):
-        with random_rounding(seed + number):
-            again, moved = value_and_gradient(loss, embeddings, labels)
-        torch.testing.assert_close(again, value, rtol=1e-11, atol=1e-11)
-        torch.testing.assert_close(moved / scale, gradient / scale, rtol=0, atol=1e-7)  # 2^-53 / 3e-7, times dim
+
+    @settings(max_examples=6 if is_light(name) else 30)
+    @given(*BATCHES[:4], st.sampled_from(SCRATCHES))
+    @example("duplicates", 24, 5, 0, 1)
+    @example("collapsed", 24, 5, 0, 1)
+    def run(kind, rows, dim, seed, scratch):
+        embeddings, labels = made(kind, rows, dim, seed, torch.float64)
+        labels = labels % CLASSES
+        torch.manual_seed(seed)
+        loss = LOSSES[name](dim).double()
+        value, gradient = value_and_gradient(loss, embeddings, labels)
+        loss.scratch_bytes = scratch
+        scale = gradient.abs().max() + 1
+        for number in range(SEEDS):
+            with random_rounding(seed + number):
+                again, moved = value_and_gradient(loss, embeddings, labels)
+            torch.testing.assert_close(again, value, rtol=1e-11, atol=1e-11)
+            torch.testing.assert_close(moved / scale, gradient / scale, rtol=0, atol=1e-7)  # 2^-53 / 3e-7, times dim
+
+    run()
 
 
 @pytest.mark.parametrize("threads", [1, 2])

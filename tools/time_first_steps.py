@@ -58,7 +58,7 @@ def main() -> None:
                 rows.append(time_command(f"{label}, everything downloaded", command, clone, environment))
                 environment["PATH"] = f"{clone / '.venv' / 'bin'}:{environment['PATH']}"  # what activating does
                 draw(clone / "photos")
-            elif command.startswith("shadowmetric"):
+            elif command.startswith(("shadowmetric", "make ")):
                 rows.append(time_command(label, command, clone, environment))
     if choice.csv is not None:
         write_rows(choice.csv, rows)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from cyclopts import Parameter
 
 from benchmarks.losses.contenders import CONTENDERS
+from benchmarks.losses.peers import PREFIX, THEIRS, is_known
 from benchmarks.losses.plan import (
     BATCHES,
     DIMS,
@@ -21,6 +22,7 @@ from benchmarks.losses.plan import (
 from benchmarks.settings import File, Flag, Names, Sizes, check_timeout, csv_path
 from shadowmetric.checks import check_choice
 from shadowmetric.errors import Mistake
+from shadowmetric.losses.catalogue import LOSSES as LOSSES_BY_NAME
 
 
 @Parameter(name="*")
@@ -33,7 +35,8 @@ class LossesSettings:
     dim: Sizes = ()
     """Numbers in a row (D), one or several. Default: 128 512; with --full 64 128 512 2048."""
     contender: Names = ()
-    """Which rows: ours, pml, st, algorithm-1, bare-product. Default: all of them."""
+    """Which rows: ours, pml, st, algorithm-1, bare-product (default: all of them); or losses by their names, such as
+    sup_con, and pml:sup_con for the same of pytorch-metric-learning."""
     per_class: int = 5
     """Rows of each class in a batch."""
     repeats: int = 5
@@ -80,13 +83,15 @@ def plan_jobs(settings: LossesSettings) -> list[Job]:
         check_sizes("--repeats", [settings.repeats])
         check_sizes("--seed", [settings.seed], least=0)
         for name in settings.contender:
-            check_choice(name, tuple(CONTENDERS), "--contender")
+            if not is_known(name):
+                check_choice(name, (*CONTENDERS, *LOSSES_BY_NAME, *(PREFIX + name for name in THEIRS)), "--contender")
     except ValueError as error:
         raise Mistake(str(error)) from None
     check_timeout(settings.timeout)
     batches = settings.batch or (FULL_BATCHES if settings.full else BATCHES)
     dims = settings.dim or (FULL_DIMS if settings.full else DIMS)
-    contenders = [name for name in CONTENDERS if not settings.contender or name in settings.contender]
+    known = [name for name in CONTENDERS if not settings.contender or name in settings.contender]
+    contenders = [*known, *(name for name in settings.contender if name not in CONTENDERS)]
     same = (settings.per_class, settings.repeats, settings.seed, settings.clustered)
     return [
         Job(name, batch, dim, *same)

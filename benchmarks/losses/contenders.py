@@ -11,6 +11,7 @@ rows. They do not compute the same number, since "semi-hard" means something els
 
 `prepare(embeddings, labels)` does what a training run does once (imports, settings) and returns the
 forward pass, which is what gets timed. The bare product has no backward: its forward returns None.
+Other losses, and the peer's, are contenders by their names (`peers.py`).
 """
 
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from benchmarks.losses.peers import PREFIX, prepare_loss
 from shadowmetric.types import Embeddings, Labels, Scalar
 
 MARGIN = 0.2
@@ -97,9 +99,21 @@ CONTENDERS: dict[str, Prepare] = {
     "pml": pml,
 }
 
+
+def contender_of(name: str) -> Prepare:
+    """Return a contender by its name: one of the five, a loss of the catalogue, or pml: and its name there."""
+    return CONTENDERS[name] if name in CONTENDERS else prepare_loss(name)
+
+
+def package_of(name: str) -> str:
+    """Return the package whose version stands beside a contender's figures."""
+    return PACKAGES.get(name) or PACKAGES["pml" if name.startswith(PREFIX) else "ours"]
+
+
 PACKAGES = {  # whose version stands beside a row's figures; torch's stands beside every row
     "ours": "shadowmetric",
     "algorithm-1": "shadowmetric",
+    "bare-product": "torch",
     "pml": "pytorch-metric-learning",
     "st": "sentence-transformers",
 }

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.losses.contenders import BLOCK_ROWS
+from benchmarks.losses.peers import PREFIX, peer_bytes
 from benchmarks.measure import PATIENCE_SECONDS
 from benchmarks.run import kind
 
@@ -84,6 +85,8 @@ def expected_bytes(job: Job) -> int:
     if job.contender == "pml":
         cube = job.batch**3
         return (cube if cube < LARGEST_CUBE else 0) + 56 * triplet_count(job) + 3 * rows
+    if job.contender.startswith(PREFIX):
+        return peer_bytes(job.contender.removeprefix(PREFIX), job.batch, -(-job.batch // job.per_class)) + 3 * rows
     if job.contender == "st":
         return 80 * job.batch**2 + 3 * rows
     if job.contender == "algorithm-1":

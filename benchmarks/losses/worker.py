@@ -12,7 +12,7 @@ from torch import Tensor
 
 from benchmarks.answer import answer
 from benchmarks.inputs import scatter_around_centers
-from benchmarks.losses.contenders import CONTENDERS, PACKAGES
+from benchmarks.losses.contenders import CONTENDERS, contender_of, package_of
 from benchmarks.losses.plan import Job
 from benchmarks.measure import kept_bytes, megabytes, step, times
 from shadowmetric.app.doctor.devices.figures import Figures, figures_or_reason
@@ -33,7 +33,7 @@ def inputs(job: Job) -> tuple[Tensor, Tensor]:
 
 def figures(job: Job) -> Figures:
     """Measure the job here and now."""
-    prepare = CONTENDERS[job.contender]
+    prepare = contender_of(job.contender)
     tiny, tiny_labels = inputs(replace(job, batch=WARM_UP_ROWS, clustered=False))
     embeddings, labels = inputs(job)
     step(prepare(tiny, tiny_labels), tiny)
@@ -53,13 +53,13 @@ def figures(job: Job) -> Figures:
         "ratio_to_product": time.total / time.product,
         "peak_extra_mb": megabytes(peak),
         "kept_bytes": kept,
-        "version": importlib.metadata.version(PACKAGES.get(job.contender, "torch")),
+        "version": importlib.metadata.version(package_of(job.contender)),
     }
 
 
 def record(job: Job) -> Figures:
     """Return the job's figures, or the reason why there are none."""
-    return figures_or_reason(lambda: figures(job), PACKAGES.get(job.contender, job.contender))
+    return figures_or_reason(lambda: figures(job), package_of(job.contender))
 
 
 if __name__ == "__main__":

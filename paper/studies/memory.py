@@ -46,6 +46,7 @@ from paper.studies.memory_tables import NAMES
 from paper.studies.memory_tables import tables as tables
 from shadowmetric.app.compare.cells import cores
 from shadowmetric.app.models import build_embedder
+from shadowmetric.app.training.interrupt import end_with_parent
 from shadowmetric.batches.budget import kept_bytes
 from shadowmetric.batches.meter import give_back_at_once, peak_extra_bytes
 from shadowmetric.losses.catalogue import PAPER_LOSSES, build_loss
@@ -154,7 +155,8 @@ def loss_figures(scale: Scale) -> dict[str, Any]:
 def fresh_processes() -> ProcessPoolExecutor:
     """Return a pool that starts a process for each task: one on each core at a time, or one at a time on a GPU."""
     workers = 1 if find_device().type == "cuda" else cores()
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1)
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers, context, initializer=end_with_parent, max_tasks_per_child=1)
 
 
 def embedder_figures(scale: Scale, dim: int) -> dict[str, int]:

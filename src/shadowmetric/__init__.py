@@ -21,91 +21,51 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shadowmetric.batches import CrossBatchMemory, GatheredLoss, TwoTowerLoss, cached_backward, cached_rows
-    from shadowmetric.evaluation import Scores, convergence_epoch, evaluate
-    from shadowmetric.losses import (
-        AngularLoss,
-        AngularTripletLoss,
-        ArcFaceLoss,
-        ContrastiveLoss,
-        LiftedStructureLoss,
-        MultiSimilarityLoss,
-        NPairLoss,
-        RankedListLoss,
-        ShadowLoss,
-        SoftMarginTripletLoss,
-        SoftTripleLoss,
-        TripletLoss,
-        angular_loss,
-        angular_triplet_loss,
-        arc_face_loss,
-        contrastive_loss,
-        equivalent_margins,
-        lifted_structure_loss,
-        multi_similarity_loss,
-        n_pair_loss,
-        ranked_list_loss,
-        shadow_loss,
-        shadow_loss_rows,
-        soft_margin_triplet_loss,
-        soft_triple_loss,
-        triplet_loss,
-    )
-    from shadowmetric.mining import AllMiner, BatchHardMiner, HardMiner, SemiHardMiner
-    from shadowmetric.types import Triplets
+    from shadowmetric.batches import CrossBatchMemory as CrossBatchMemory
+    from shadowmetric.batches import GatheredLoss as GatheredLoss
+    from shadowmetric.batches import TwoTowerLoss as TwoTowerLoss
+    from shadowmetric.batches import cached_backward as cached_backward
+    from shadowmetric.batches import cached_rows as cached_rows
+    from shadowmetric.evaluation import Scores as Scores
+    from shadowmetric.evaluation import convergence_epoch as convergence_epoch
+    from shadowmetric.evaluation import evaluate as evaluate
+    from shadowmetric.losses import *  # noqa: F403
+    from shadowmetric.mining import AllMiner as AllMiner
+    from shadowmetric.mining import BatchHardMiner as BatchHardMiner
+    from shadowmetric.mining import DistanceWeightedMiner as DistanceWeightedMiner
+    from shadowmetric.mining import HardMiner as HardMiner
+    from shadowmetric.mining import SemiHardMiner as SemiHardMiner
+    from shadowmetric.types import Triplets as Triplets
 
 __version__ = "0.1.0"
-__all__ = [
+LIBRARY = (  # public names besides those of losses, which `losses/__init__.py` lists
     "AllMiner",
-    "AngularLoss",
-    "AngularTripletLoss",
-    "ArcFaceLoss",
     "BatchHardMiner",
-    "ContrastiveLoss",
     "CrossBatchMemory",
+    "DistanceWeightedMiner",
     "GatheredLoss",
     "HardMiner",
-    "LiftedStructureLoss",
-    "MultiSimilarityLoss",
-    "NPairLoss",
-    "RankedListLoss",
     "Scores",
     "SemiHardMiner",
-    "ShadowLoss",
-    "SoftMarginTripletLoss",
-    "SoftTripleLoss",
-    "TripletLoss",
     "Triplets",
     "TwoTowerLoss",
-    "angular_loss",
-    "angular_triplet_loss",
-    "arc_face_loss",
     "cached_backward",
     "cached_rows",
-    "contrastive_loss",
     "convergence_epoch",
-    "equivalent_margins",
     "evaluate",
-    "lifted_structure_loss",
-    "multi_similarity_loss",
-    "n_pair_loss",
-    "ranked_list_loss",
-    "shadow_loss",
-    "shadow_loss_rows",
-    "soft_margin_triplet_loss",
-    "soft_triple_loss",
-    "triplet_loss",
-]
+)
 ROOMS = ("types", "mining", "losses", "batches", "evaluation", "ops")  # that names are looked for in, in this order
 
 
 if not TYPE_CHECKING:  # which has them above
 
     def __getattr__(name: str):
-        """Return a public name, or a room that holds some."""
+        """Return a public name, a room that holds some, or the list of all."""
         if name in ROOMS:
             return importlib.import_module(f"{__name__}.{name}")
-        if name not in __all__:
+        if name == "__all__":
+            return sorted((*LIBRARY, *importlib.import_module(f"{__name__}.losses").__all__))
+        if name not in LIBRARY and (name.startswith("_") or name not in __getattr__("__all__")):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         rooms = (importlib.import_module(f"{__name__}.{room}") for room in ROOMS)
         globals()[name] = value = next(getattr(room, name) for room in rooms if hasattr(room, name))
@@ -113,4 +73,4 @@ if not TYPE_CHECKING:  # which has them above
 
     def __dir__() -> list[str]:
         """Return what can be asked for."""
-        return sorted({*globals(), *__all__, *ROOMS})
+        return sorted({*globals(), *__getattr__("__all__"), *ROOMS})

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_memory import LargestAllocation
 
-from shadowmetric.evaluation.collapse import GROUP, collapse
+from shadowmetric.evaluation.collapse import GROUP, collapse, collapse_bytes, collapse_costs
 
 
 def figures(found) -> tuple:
@@ -87,6 +87,53 @@ def test_few_rows_in_many_dimensions_span_no_more_than_there_are():
     singular = torch.linalg.svdvals(unit - unit.mean(0))
     p = singular[:5] / singular[:5].sum()
     assert collapse(rows).effective_rank == pytest.approx(math.exp(-(p * p.log()).sum()), rel=1e-9)
+
+
+@pytest.mark.parametrize("rows", [3 * GROUP + 5, 40])
+@pytest.mark.parametrize("spread", [1.0, 1e-4])
+def test_more_dimensions_than_rows_have_the_figures_of_all_singular_values(rows, spread):
+    generator = torch.Generator().manual_seed(0)
+    wide = torch.ones(rows, rows + 30, dtype=torch.float64)
+    wide += spread * torch.randn(wide.shape, generator=generator, dtype=torch.float64)
+    unit = torch.nn.functional.normalize(wide)
+    centered = unit - unit.mean(0)
+    singular = torch.linalg.svdvals(centered)[: rows - 1]
+    p = singular / singular.sum()
+    for scratch in (1, 2**28):
+        found = collapse(wide, scratch_bytes=scratch)
+        assert found.effective_rank == pytest.approx(math.exp(-(p * p.log()).sum()), rel=1e-6)
+        torch.testing.assert_close(found.variance, centered.square().mean(0), rtol=1e-6, atol=1e-24)
+
+
+def test_dimensions_of_zeros_change_nothing_but_their_number():
+    embeddings, _ = plain_batch(rows=300, dim=20)
+    found, wider = collapse(embeddings), collapse(torch.cat([embeddings, torch.zeros(300, 400)], 1))
+    assert wider.effective_rank == pytest.approx(found.effective_rank, rel=1e-12)
+    assert wider.mean_cosine == pytest.approx(found.mean_cosine, abs=1e-14)
+    assert wider.mean_variance == pytest.approx(found.mean_variance / 21)
+    assert wider.dead_share == pytest.approx(1 - 20 / 420)
+
+
+def test_few_rows_cost_no_matrix_of_all_dimensions():
+    embeddings = torch.randn(50, 3000, generator=torch.Generator().manual_seed(0))
+    with LargestAllocation([embeddings]) as seen:
+        collapse(embeddings)
+    assert seen.largest <= 8 * embeddings.numel(), seen.where  # the rows in float64; all dimensions would take 72 MB
+
+
+def test_the_costs_are_those_of_the_smaller_side():
+    assert collapse_costs(600, 8192)[1] == collapse_costs(8192, 600)[1] == collapse_costs(600, 600)[1]
+    assert collapse_bytes(600, 8192) == collapse_bytes(8192, 600) == 16 * 600**2
+
+
+@pytest.mark.parametrize("shape", [(700, 4), (700, 900)])
+def test_progress_rises_to_where_eigenvalues_begin(shape):
+    shares = []
+    collapse(torch.randn(shape, generator=torch.Generator().manual_seed(0)), progress=shares.append)
+    matrix, eigenvalues = collapse_costs(*shape)
+    assert shares == sorted(shares)
+    assert len(shares) == 3
+    assert shares[-1] == pytest.approx(matrix / (matrix + eigenvalues))
 
 
 def test_rounding_adds_no_directions_to_rows_that_span_few():

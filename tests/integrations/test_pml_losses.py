@@ -26,7 +26,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 CLASSES, DIM = 4, 6
 REFUSED = {"RankedListLoss", "ManifoldLoss", "GenericPairLoss", "SelfSupervisedLoss", "VICRegLoss"}
 NAMES = [name for name, kind in vars(losses).items() if inspect.isclass(kind) and name.endswith("Loss")]
-SETTINGS = TrainSettings(device="cpu", epochs=1, batches=4, batch=20, per_class=2, patience=0, validation=0.0)
+SETTINGS = TrainSettings(
+    data="digits", device="cpu", epochs=1, batches=4, batch=20, per_class=2, patience=0, validation=0.0
+)
 
 
 def built(name, **changes):

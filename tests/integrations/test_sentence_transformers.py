@@ -122,8 +122,9 @@ def test_each_further_column_of_negatives_makes_triplets_of_its_own(model):
     torch.testing.assert_close(value(ASKED, SAID, OTHER, MORE, reduction="mean"), both / (2 * len(ASKED)))
 
 
-def test_two_columns_compare_each_anchor_with_every_positive_as_their_ranking_losses_do(model):
-    n_pair = sm.NPairLoss(temperature=0.05)
+@pytest.mark.parametrize("make", [sm.NPairLoss, sm.InfoNCELoss, sm.SupConLoss])  # with one positive they are one
+def test_two_columns_compare_each_anchor_with_every_positive_as_their_ranking_losses_do(model, make):
+    n_pair = make(temperature=0.05)
     ranking = theirs.MultipleNegativesRankingLoss
     both = ranking(model, directions=("query_to_doc", "doc_to_query"), partition_mode="per_direction")
     check_equal(model, SentenceLoss(model, n_pair), ranking(model), [ASKED, SAID])

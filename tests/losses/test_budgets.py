@@ -6,7 +6,7 @@ are counted from shapes alone.
 
 import pytest
 import torch
-from every_loss import CLASSES, LOSSES, MINED
+from every_loss import CLASSES, ENTRIES, LOSSES, MINED, has_centers
 
 from shadowmetric.app.doctor.devices.loss_steps import set_slots, split_weights, takes_slots
 from shadowmetric.app.doctor.devices.pretended_device import count_step
@@ -21,14 +21,8 @@ ALLOWED = {  # above the budget: every triplet, three products for rows as they 
     "free_semi_hard": {32: 180, 1024: 180},
     "free_window": {32: 260, 1024: 260, 4096: 1050, 16384: 23000},
     "angular_triplet/semi_hard": {32: 160, 1024: 160, 16384: 440},  # the window turns an angle
-    "angular": {4096: 280, 16384: 2600},
-    "multi_similarity": {16384: 1000},
-    "contrastive": {16384: 850},
-    "contrastive/sum": {16384: 850},
-    "lifted_structure": {16384: 550},
-    "n_pair": {16384: 550},
     "n_pair/l2": {32: 190, 1024: 190, 16384: 3000},
-    "ranked_list": {16384: 1100},
+    **{name: entry.kernels for name, entry in ENTRIES.items()},
 }
 
 
@@ -38,14 +32,14 @@ def count(name: str, batch: int, *, slots: bool = True, per_class: int = PER_CLA
     if slots:
         set_slots(loss, PER_CLASS - 1)
     labels = torch.arange(batch) // per_class
-    labels = labels % CLASSES if name in ("soft_triple", "arc_face") else labels
+    labels = labels % CLASSES if has_centers(name) else labels
     step, weights = split_weights(loss)
     return count_step(step, torch.randn(batch, DIM), labels, *weights, values=not slots)
 
 
 def budget_of(name: str, batch: int) -> float:
     loss, _, miner = name.partition("/")
-    allowed = ALLOWED.get(name) or (ALLOWED.get(miner, {}) if loss in MINED else {})
+    allowed = ALLOWED.get(name) or ALLOWED.get(loss) or (ALLOWED.get(miner, {}) if loss in MINED else {})
     return allowed.get(batch, BUDGET[batch])
 
 

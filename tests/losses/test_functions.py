@@ -5,32 +5,20 @@ import inspect
 import pytest
 import torch
 from batches import plain_batch
+from every_loss import CENTERS, CLASSES, ROWS
 from torch import nn
 
 import shadowmetric as sm
 
-CLASSES, DIM = 6, 8
+DIM = 8
 OF_TRIPLETS = {
     "shadow_loss": (sm.ShadowLoss, {"margin": 0.3}),
     "triplet_loss": (sm.TripletLoss, {"margin": 0.3, "squared": False}),
     "soft_margin_triplet_loss": (sm.SoftMarginTripletLoss, {"margin": 0.1}),
     "angular_triplet_loss": (sm.AngularTripletLoss, {"margin": 0.3}),
 }
-OF_ROWS = {
-    "angular_loss": (sm.AngularLoss, {"degrees": 40.0}),
-    "contrastive_loss": (sm.ContrastiveLoss, {"margin": 0.8, "squared": False, "reduction": "mean_nonzero"}),
-    "lifted_structure_loss": (sm.LiftedStructureLoss, {"margin": 0.8}),
-    "multi_similarity_loss": (sm.MultiSimilarityLoss, {"alpha": 1.0, "beta": 20.0, "base": 0.4, "epsilon": 0.2}),
-    "n_pair_loss": (sm.NPairLoss, {"temperature": 0.5, "l2_weight": 0.1}),
-    "ranked_list_loss": (sm.RankedListLoss, {"alpha": 1.0, "margin": 0.3, "temperature": 5.0, "balance": 0.4}),
-}
-OF_CENTERS = {
-    "arc_face_loss": (sm.ArcFaceLoss, {"scale": 32.0, "margin": 0.3}),
-    "soft_triple_loss": (
-        sm.SoftTripleLoss,
-        {"centers_per_class": 3, "scale": 10.0, "gamma": 0.2, "tau": 0.1, "margin": 0.02},
-    ),
-}
+OF_ROWS = {f"{name}_loss": (entry.module, entry.other) for name, entry in ROWS.items()}
+OF_CENTERS = {f"{name}_loss": (entry.module, entry.other) for name, entry in CENTERS.items()}
 REFERENCES = {"references": plain_batch(seed=1)[0], "reference_labels": plain_batch(seed=1)[1]}
 
 

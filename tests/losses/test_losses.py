@@ -6,7 +6,8 @@ import pytest
 import reference
 import torch
 from batches import batches, plain_batch, with_references
-from hypothesis import given
+from every_loss import CENTERS, CLASSES, OF_CENTERS, OF_ROWS, ROWS, forms_of, is_drawn
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
@@ -118,128 +119,139 @@ def tensors(triplets):
     return tuple(torch.tensor([t[i] for t in triplets], dtype=torch.int64) for i in range(3))
 
 
-ROW_LOSSES = {
-    "angular": (sm.AngularLoss, reference.angular, {}),
-    "multi_similarity": (sm.MultiSimilarityLoss, reference.multi_similarity, {}),
-    "multi_similarity_printed": (sm.MultiSimilarityLoss, reference.multi_similarity, {"base": 1.0}),
-    "contrastive": (sm.ContrastiveLoss, reference.contrastive, {}),
-    "contrastive_plain": (sm.ContrastiveLoss, reference.contrastive, {"squared": False, "reduction": "mean_nonzero"}),
-    "contrastive_sum": (sm.ContrastiveLoss, reference.contrastive, {"reduction": "sum"}),
-    "lifted_structure": (sm.LiftedStructureLoss, reference.lifted_structure, {}),
-    "n_pair": (sm.NPairLoss, reference.n_pair, {"l2_weight": 0.02, "temperature": 0.5}),
-    "ranked_list": (sm.RankedListLoss, reference.ranked_list, {}),
-}
+ROW_FORMS, CENTER_FORMS = forms_of(ROWS), forms_of(CENTERS)
+FEW = settings(max_examples=8)  # of a loss that goes another's way
 
 
-@pytest.mark.parametrize("name", ROW_LOSSES)
-@given(batches(10), st.booleans(), SCRATCH)
-def test_row_losses_equal_the_loops(name, batch, normalize, scratch):
-    embeddings, labels = spread(batch[0]), batch[1]
-    module, loops, fixed = ROW_LOSSES[name]
-    loss = module(normalize=normalize, scratch_bytes=scratch, **fixed)
-    assert_same(lambda e: loss(e, labels), lambda e: loops(e, labels, normalize=normalize, **fixed), embeddings)
+def examples(entry):
+    """Return as many examples as a loss is worth."""
+    return FEW if entry.light else settings()
 
 
-@pytest.mark.parametrize("name", ["multi_similarity", "contrastive", "n_pair", "ranked_list"])
-@given(with_references(8), SCRATCH)
-def test_row_losses_against_references_equal_the_loops(name, batch, scratch):
-    embeddings, labels, references, reference_labels = batch
-    references, embeddings = spread(torch.cat([references, embeddings])).tensor_split([len(references)])
-    module, loops, fixed = ROW_LOSSES[name]
-    loss = module(scratch_bytes=scratch, **fixed)
-    given_references = {"references": references, "reference_labels": reference_labels}
-    assert_same(
-        lambda e: loss(e, labels, **given_references),
-        lambda e: loops(e, labels, **fixed, **given_references),
-        embeddings,
-    )
+@pytest.mark.parametrize("name", ROW_FORMS)
+def test_row_losses_equal_the_loops(name):
+    entry, fixed = ROW_FORMS[name]
+
+    @examples(entry)
+    @given(batches(10), st.booleans(), SCRATCH)
+    def run(batch, normalize, scratch):
+        embeddings, labels = spread(batch[0]), batch[1]
+        loss = entry.module(normalize=normalize, scratch_bytes=scratch, **fixed)
+        assert_same(
+            lambda e: loss(e, labels), lambda e: entry.loops(e, labels, normalize=normalize, **fixed), embeddings
+        )
+
+    run()
 
 
-@pytest.mark.parametrize("name", ["angular", "multi_similarity", "contrastive"])
-@given(batches(10), SCRATCH)
-def test_row_losses_of_given_triplets_equal_the_loops(name, batch, scratch):
-    embeddings, labels = spread(batch[0]), batch[1]
-    module, loops, fixed = ROW_LOSSES[name]
-    loss = module(scratch_bytes=scratch, **fixed)
-    triplets = reference.semi_hard(embeddings, labels, margin=1.0, negatives="all")
-    assert_same(
-        lambda e: loss(e, labels, tensors(triplets)), lambda e: loops(e, labels, triplets=triplets, **fixed), embeddings
-    )
+@pytest.mark.parametrize("name", [name for name, entry in ROWS.items() if entry.references])
+def test_row_losses_against_references_equal_the_loops(name):
+    entry, fixed = ROW_FORMS[name]
+
+    @examples(entry)
+    @given(with_references(8), SCRATCH)
+    def run(batch, scratch):
+        embeddings, labels, references, reference_labels = batch
+        references, embeddings = spread(torch.cat([references, embeddings])).tensor_split([len(references)])
+        loss = entry.module(scratch_bytes=scratch, **fixed)
+        against = {"references": references, "reference_labels": reference_labels}
+        assert_same(
+            lambda e: loss(e, labels, **against), lambda e: entry.loops(e, labels, **fixed, **against), embeddings
+        )
+
+    run()
 
 
-@pytest.mark.parametrize("name", ["lifted_structure", "n_pair", "ranked_list"])
+@pytest.mark.parametrize("name", [name for name, entry in ROWS.items() if entry.triplets])
+def test_row_losses_of_given_triplets_equal_the_loops(name):
+    entry, fixed = ROW_FORMS[name]
+
+    @examples(entry)
+    @given(batches(10), SCRATCH)
+    def run(batch, scratch):
+        embeddings, labels = spread(batch[0]), batch[1]
+        loss = entry.module(scratch_bytes=scratch, **fixed)
+        triplets = reference.semi_hard(embeddings, labels, margin=1.0, negatives="all")
+        assert_same(
+            lambda e: loss(e, labels, tensors(triplets)),
+            lambda e: entry.loops(e, labels, triplets=triplets, **fixed),
+            embeddings,
+        )
+
+    run()
+
+
+@pytest.mark.parametrize("name", [name for name, entry in ROWS.items() if not entry.triplets])
 def test_all_triplets_given_is_all_pairs(name):
     embeddings, labels = plain_batch(rows=14, per_class=4)  # the last class has two rows
-    module, _, fixed = ROW_LOSSES[name]
-    loss = module(**fixed)
+    entry, fixed = ROW_FORMS[name]
+    loss = entry.module(**fixed)
     torch.testing.assert_close(loss(embeddings, labels, sm.AllMiner()(embeddings, labels)), loss(embeddings, labels))
 
 
 @pytest.mark.parametrize("name", ["angular", "lifted_structure"])
 def test_losses_of_two_rows_take_the_batch_again_as_references(name):
     embeddings, labels = plain_batch(rows=14, per_class=4)
-    module, _, fixed = ROW_LOSSES[name]
-    loss, again = module(**fixed), {"references": embeddings.clone(), "reference_labels": labels}
+    entry, fixed = ROW_FORMS[name]
+    loss, again = entry.module(**fixed), {"references": embeddings.clone(), "reference_labels": labels}
     torch.testing.assert_close(loss(embeddings, labels, **again), loss(embeddings, labels))
 
 
-@given(batches(10), SCRATCH)
-def test_soft_triple_and_arc_face_equal_the_loops(batch, scratch):
-    embeddings = spread(batch[0])
-    _, labels = torch.unique(batch[1], return_inverse=True)
-    soft = sm.SoftTripleLoss(6, embeddings.shape[1], centers_per_class=3, scratch_bytes=scratch).double()
-    arc = sm.ArcFaceLoss(6, embeddings.shape[1], scratch_bytes=scratch).double()
-    for loss, loops in (
-        (
-            soft,
-            lambda e, w: reference.soft_triple(
-                e, labels, w.view(6, 3, -1), scale=20.0, gamma=0.1, tau=0.2, margin=0.01
-            ),
-        ),
-        (arc, lambda e, w: reference.arc_face(e, labels, w, scale=64.0, margin=0.5)),
-    ):
+@pytest.mark.parametrize("name", CENTER_FORMS)
+def test_losses_with_centers_equal_the_loops(name):
+    entry, fixed = CENTER_FORMS[name]
+
+    @examples(entry)
+    @given(batches(10), SCRATCH)
+    def run(batch, scratch):
+        embeddings, labels = spread(batch[0]), torch.unique(batch[1], return_inverse=True)[1]
+        loss = entry.module(CLASSES, embeddings.shape[1], scratch_bytes=scratch, **fixed).double()
         centers = loss.centers.detach().clone()
-        assert_same(lambda e, loss=loss: loss(e, labels), lambda e, f=loops, w=centers: f(e, w), embeddings)
+        assert_same(lambda e: loss(e, labels), lambda e: entry.loops(e, labels, centers, **fixed), embeddings)
         loss.centers.grad = None
         loss(embeddings, labels).backward()
-        _, expected = value_and_gradient(lambda w, f=loops: f(embeddings, w), centers)
+        _, expected = value_and_gradient(lambda w: entry.loops(embeddings, labels, w, **fixed), centers)
         torch.testing.assert_close(loss.centers.grad, expected, rtol=1e-7, atol=1e-8)
 
+    run()
 
-def every_loss(dim=8, classes=6, **settings):
-    mined = [
-        module(miner=miner, **fixed, **settings)
-        for module, _, fixed in TRIPLET_LOSSES.values()
+
+EVERY = (
+    {
+        f"{name}/{miner}": lambda dim, module=module, miner=miner, fixed=fixed: module(miner=miner, **fixed)
+        for name, (module, _, fixed) in TRIPLET_LOSSES.items()
         for miner in ("hard", "all")
-    ]
-    rows = [module(**fixed, **settings) for module, _, fixed in ROW_LOSSES.values()]
-    windows = [
-        sm.ShadowLoss(miner=sm.SemiHardMiner(0.5, "all", unit=unit), **settings) for unit in ("squared", "angle")
-    ]
-    return [
-        *mined,
-        *rows,
-        *windows,
-        sm.SoftTripleLoss(classes, dim, **settings),
-        sm.ArcFaceLoss(classes, dim, **settings),
-    ]
+    }
+    | {
+        f"shadow/{unit}": lambda dim, unit=unit: sm.ShadowLoss(miner=sm.SemiHardMiner(0.5, "all", unit=unit))
+        for unit in ("squared", "angle")
+    }
+    | OF_ROWS
+    | OF_CENTERS
+)
 
 
-@pytest.mark.parametrize("index", range(len(every_loss())))
-@pytest.mark.parametrize("normalize", [True, False])
-def test_gradients_equal_finite_differences(index, normalize):
-    loss = every_loss(dim=4)[index].double()
-    if isinstance(loss, sm.RankedListLoss):
-        loss.temperature = 0.0  # its weights are constants by definition, which finite differences can't know
+SMOOTH = {entry.module: entry.smooth for entry in ROWS.values()}
+SLOPES = [name for name, make in EVERY.items() if SMOOTH.get(type(make(8)), {}) is not None]
+
+
+@pytest.mark.parametrize(
+    ("name", "normalize"), [(name, unit) for name in SLOPES for unit in (True, False) if unit or name not in OF_CENTERS]
+)
+def test_gradients_equal_finite_differences(name, normalize):
+    loss = EVERY[name](4).double()
+    for setting, value in SMOOTH.get(type(loss), {}).items():
+        setattr(loss, setting, value)
     loss.normalize = normalize
     embeddings, labels = plain_batch(rows=11, dim=4, per_class=3, seed=5)
-    assert gradcheck(lambda e: loss(e, labels), (embeddings.requires_grad_(),), eps=1e-7, atol=1e-5)
+    leaves = [embeddings.requires_grad_(), *loss.parameters()]
+    assert gradcheck(lambda *_: loss(embeddings, labels), leaves, eps=1e-7, atol=1e-5)
 
 
-@pytest.mark.parametrize("index", range(len(every_loss())))
+@pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("labels", [[0] * 6, [0, 1, 2, 3, 4, 5], [0]], ids=["one class", "only singletons", "one row"])
-def test_batches_without_triplets_give_a_finite_value_and_gradient(index, labels):
-    loss = every_loss()[index]
+def test_batches_without_triplets_give_a_finite_value_and_gradient(name, labels):
+    loss = EVERY[name](8)
     embeddings = torch.randn(len(labels), 8, generator=torch.Generator().manual_seed(0)).requires_grad_()
     value = loss(embeddings, torch.tensor(labels))
     value.backward()
@@ -249,10 +261,10 @@ def test_batches_without_triplets_give_a_finite_value_and_gradient(index, labels
         assert value == 0 or getattr(loss, "l2_weight", 0)
 
 
-@pytest.mark.parametrize("index", range(len(every_loss())))
+@pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("kind", ["duplicates", "zero rows", "opposite rows"])
-def test_degenerate_rows_keep_the_gradient_finite(index, kind):
-    loss = every_loss()[index]
+def test_degenerate_rows_keep_the_gradient_finite(name, kind):
+    loss = EVERY[name](8)
     embeddings, labels = plain_batch(rows=30, dtype=torch.float32)
     if kind == "duplicates":
         embeddings[1:20] = embeddings[0]
@@ -267,12 +279,12 @@ def test_degenerate_rows_keep_the_gradient_finite(index, kind):
     assert torch.isfinite(embeddings.grad).all()
 
 
-@pytest.mark.parametrize("index", range(len(every_loss())))
+@pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_rows_are_summed_in_float32(index, dtype):
+def test_half_rows_are_summed_in_float32(name, dtype):
     """The error of half rows is that of the rows themselves, not of the sums: compare with the same rows in float64."""
-    torch.manual_seed(index)
-    loss = every_loss()[index]
+    torch.manual_seed(0)
+    loss = EVERY[name](8)
     embeddings, labels = plain_batch(dtype=dtype)
     value, gradient = value_and_gradient(lambda e: loss(e, labels), embeddings)
     assert value.dtype == torch.float32
@@ -285,9 +297,9 @@ def test_half_rows_are_summed_in_float32(index, dtype):
     )
 
 
-@pytest.mark.parametrize("index", range(len(every_loss())))
-def test_autocast_changes_nothing(index):
-    loss = every_loss()[index]
+@pytest.mark.parametrize("name", EVERY)
+def test_autocast_changes_nothing(name):
+    loss = EVERY[name](8)
     embeddings, labels = plain_batch(dtype=torch.float32)
     plain = value_and_gradient(lambda e: loss(e, labels), embeddings)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -295,19 +307,19 @@ def test_autocast_changes_nothing(index):
     torch.testing.assert_close(cast, plain)
 
 
-@pytest.mark.parametrize("index", range(len(every_loss())))
-def test_a_second_derivative_is_refused_in_one_sentence(index):
-    loss = every_loss()[index]
+@pytest.mark.parametrize("name", EVERY)
+def test_a_second_derivative_is_refused_in_one_sentence(name):
+    loss = EVERY[name](8)
     embeddings, labels = plain_batch(dtype=torch.float32)
     embeddings.requires_grad_()
     with pytest.raises(RuntimeError, match=r"no second derivative.*without create_graph=True"):
         torch.autograd.grad(loss(embeddings, labels), embeddings, create_graph=True)
 
 
-@pytest.mark.parametrize("index", range(len(every_loss())))
-def test_block_size_does_not_matter(index):
+@pytest.mark.parametrize("name", EVERY)
+def test_block_size_does_not_matter(name):
     torch.manual_seed(0)
-    loss = every_loss()[index].double()
+    loss = EVERY[name](8).double()
     embeddings, labels = plain_batch(rows=47, per_class=9)
     results = []
     for scratch in (1, 20_000, 2**28):
@@ -317,10 +329,10 @@ def test_block_size_does_not_matter(index):
     torch.testing.assert_close(results[0], results[2])
 
 
-@pytest.mark.parametrize("index", range(len(every_loss())))
-def test_order_of_rows_and_names_of_classes_do_not_matter(index):
+@pytest.mark.parametrize("name", [name for name in EVERY if not is_drawn(name)])
+def test_order_of_rows_and_names_of_classes_do_not_matter(name):
     torch.manual_seed(0)
-    loss = every_loss()[index].double()
+    loss = EVERY[name](8).double()
     embeddings, labels = plain_batch()
     order = torch.randperm(30, generator=torch.Generator().manual_seed(1))
     value, gradient = value_and_gradient(lambda e: loss(e, labels), embeddings)

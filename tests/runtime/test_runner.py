@@ -104,7 +104,14 @@ def test_verify_gives_the_products_answer(device, copy, images):
         ours = calibration.decide(cosine_of(model, images / first, images / second), 0.05)
         theirs = json.loads(device("verify", images / first, images / second, "--rate", 0.05, "--json").stdout)
         assert theirs == pytest.approx(ours.__dict__, abs=1e-6)
-    assert "the same: cosine 1.000" in device("verify", images / first, images / first).stdout
+        ours = calibration.decide(ours.cosine, prior=0.1)
+        theirs = json.loads(device("verify", images / first, images / second, "--prior", 0.1, "--json").stdout)
+        assert theirs == pytest.approx(ours.__dict__, abs=1e-6)
+    said = device("verify", images / first, images / first).stdout
+    assert said.startswith("the same\nPairs as alike as these show the same in ")
+    assert "cosine" not in said
+    assert "The cosine is 1.000; from " in device("verify", images / first, images / first, "--explain").stdout
+    assert "the prior is 2" in one_line(device("verify", images / first, images / first, "--prior", 2, code=2).stderr)
     assert "rate of false accepts is 2" in one_line(
         device("verify", images / first, images / first, "--rate", 2, code=2).stderr
     )
@@ -127,7 +134,7 @@ def test_an_image_that_was_added_is_found(device, copy, tmp_path):
     [found] = json.loads(device("search", "a new.png", "--top", 1, "--json").stdout)
     assert (found["hits"][0]["path"], found["hits"][0]["label"]) == ("a new.png", "noise")
     assert found["hits"][0]["similarity"] == pytest.approx(1, abs=1e-3)
-    assert "41 of 11 classes" in device("info").stdout
+    assert "41 images of 11 classes" in device("info").stdout
 
 
 def test_the_same_image_is_added_once_and_again_when_it_has_changed(device, copy):
@@ -165,7 +172,7 @@ def test_broken_images_are_named_and_the_rest_goes_on(device, copy, images):
 def test_it_starts_from_anywhere_with_the_bundle_named(device, copy, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     shutil.copytree(copy / "device", tmp_path / "elsewhere" / "device")
-    assert "40 of 10 classes" in device("--bundle", copy, "info", cwd=tmp_path / "elsewhere").stdout
+    assert "40 images of 10 classes" in device("--bundle", copy, "info", cwd=tmp_path / "elsewhere").stdout
     said = device("info", code=2, cwd=tmp_path / "elsewhere").stderr
     assert "is no bundle: there is no model.onnx in it; name one by --bundle." in one_line(said)
 

@@ -2,8 +2,6 @@
 
 import json
 import math
-import os
-import time
 
 import pytest
 
@@ -37,17 +35,6 @@ def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path):
     write_whole(path, slow)
     assert path.read_text() == "first"
     assert [one.name for one in tmp_path.iterdir()] == ["file.txt"]
-
-
-def test_only_what_a_writer_left_long_ago_is_removed(tmp_path):
-    old, fresh = tmp_path / f".file.txt.{'1' * 16}", tmp_path / f".file.txt.{'2' * 16}"
-    for left, hours in ((old, 1.1), (fresh, 0.9)):
-        left.write_text("half")
-        then = time.time() - 3600 * hours
-        os.utime(left, (then, then))
-    write_text(tmp_path / "file.txt", "whole")
-    assert not old.exists()
-    assert fresh.exists()
 
 
 def test_json_has_null_for_what_is_not_finite(tmp_path):

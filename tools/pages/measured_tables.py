@@ -14,6 +14,7 @@ from pathlib import Path
 
 from shadowmetric.app.report.tables import Table, plain_table
 from shadowmetric.runtime.files import read_rows
+from tools.pages.demo_table import demo_table, read_demo
 from tools.pages.from_scratch_table import from_scratch_table
 from tools.pages.guide import losses_table, peers_table, step_table
 from tools.pages.integration_tables import (
@@ -63,7 +64,10 @@ def make_measured_tables(root: Path) -> dict[str, dict[str, Table]]:
             "loss": drop_title(peers_table(rows("bench-peers.csv"))),
         },
         "docs/two-towers.md": {"towers": towers_table(rows("two-towers.csv"))},
-        "docs/first-steps.md": {"steps": first_steps_table(rows("first-steps.csv"))},
+        "docs/first-steps.md": {
+            "steps": first_steps_table(rows("first-steps.csv")),
+            "demo": demo_table(read_demo(root)),
+        },
         "docs/serving.md": {
             "parity": parity_table(json.loads(record_file(root, "export.json").read_text(encoding="utf-8"))),
             "device": device_table(rows("device.csv")),

@@ -18,6 +18,7 @@ from paper.studies.differences import WAYS
 from shadowmetric.app.report.tables import Table, as_markdown, plain
 from shadowmetric.runtime.files import read_rows, write_text
 from tools.pages import sizes_image
+from tools.pages.demo_table import demo_words, read_demo
 from tools.pages.guide import guide_tables, margins_table
 from tools.pages.measured_tables import make_measured_tables
 from tools.pages.record_files import STUDIES as STUDIES_HERE
@@ -183,6 +184,7 @@ def pages(root: Path) -> dict[Path, str]:
         contents[page] = (root / page).read_text(encoding="utf-8")
         for name, some in by_mark.items():
             contents[page] = with_tables(contents[page], name, *some)
+    contents["README.md"] = with_text(contents["README.md"], "demo", demo_words(read_demo(root)))
     contents["docs/scale.md"] = (root / "docs/scale.md").read_text(encoding="utf-8")
     for name, text in read_printed_texts(root).items():
         contents["docs/scale.md"] = with_text(contents["docs/scale.md"], name, text)

@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_batch, check_choice, check_scratch
+from shadowmetric.evaluation.collapse import collapse_costs
 from shadowmetric.evaluation.comparison import Sets, relevant_counts
 from shadowmetric.evaluation.measuring import STAGES, Choices, Task
 from shadowmetric.evaluation.retrieval import RETRIEVAL
@@ -204,7 +205,7 @@ def expected_costs(setting: Setting, measures: Sequence[str]) -> dict[str, float
         "accuracy": pairs * (product + 1),
         "nmi": 20 * centers * (product + 1),
         "verification": pairs * (product + 4) / (2 if setting.protocol == "leave-one-out" else 1),
-        "collapse": setting.of_queries * setting.dim * product,
+        "collapse": sum(collapse_costs(setting.of_queries, setting.dim)),
     }
     wanted = {"retrieval" if name in RETRIEVAL else name for name in measures}
     return {name: cost for name, cost in costs.items() if name in wanted}

@@ -3,8 +3,8 @@
     retrieval, silhouette, accuracy   a value for each query: a rank measures its part of the queries
     nmi                               a rank finds the nearest centers of its part of the rows, in every iteration
     verification                      a rank counts its part of the pairs, and the counts are summed
-    collapse                          rank 0 alone: it takes rows x dim^2, nothing beside the others, and its sums in
-                                      parts would round differently
+    collapse                          rank 0 alone: it takes no more than a few times one product of rows, and its sums
+                                      in parts would round differently
 
 Rows of a part are views, so sharing copies none.
 """
@@ -137,10 +137,10 @@ def measure_verification(task: Task, tell: Progress) -> Found:
     return Found({"verification": scores}, {})
 
 
-def measure_collapse(task: Task, _: Progress) -> Found:
+def measure_collapse(task: Task, tell: Progress) -> Found:
     """Return how the whole set fills its space."""
     statistics = broadcast_from_rank0(
-        lambda: collapse(task.everything.query, scratch_bytes=task.scratch_bytes), task.shared
+        lambda: collapse(task.everything.query, scratch_bytes=task.scratch_bytes, progress=tell), task.shared
     )
     return Found({"collapse": statistics}, {})
 

@@ -5,7 +5,8 @@
 theta_c is the angle to the weight of class c. Where theta + margin would pass pi, the cosine is
 continued by cos(theta) - margin sin(margin), so that a worse angle never costs less.
 
-Rows are streamed against the weights, so (batch, classes) never exists. Memory: the scratch, and the weights.
+Rows are streamed against blocks of classes, so (batch, classes) never exists. Memory: the scratch, and a few numbers
+for each row.
 """
 
 import math
@@ -13,10 +14,10 @@ from typing import Unpack
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, hardtanh
+from torch.nn.functional import hardtanh
 
 from shadowmetric.checks import check_margin
-from shadowmetric.losses.proxies import ProxyLoss, ProxySettings, loss_with_centers
+from shadowmetric.losses.proxies import ClassLoss, Own, ProxySettings, loss_with_centers
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Embeddings, Scalar
 
@@ -37,7 +38,7 @@ def arc_face_loss(
     )
 
 
-class ArcFaceLoss(ProxyLoss):
+class ArcFaceLoss(ClassLoss):
     """ArcFace loss of a batch; labels are 0 to classes - 1. margin is in radians."""
 
     unit = "radians"
@@ -56,11 +57,10 @@ class ArcFaceLoss(ProxyLoss):
         super().__init__(classes, dim, classes, center_learning_rate, scratch_bytes=scratch_bytes, debug=debug)
         self.scale, self.margin = check_margin(scale, name="scale"), check_margin(margin)
 
-    def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of each row from its cosines with all classes."""
-        target = hardtanh(cosine.gather(1, labels), -1 + 1e-7, 1 - 1e-7)
+    def logits(self, similarity: Tensor, own: Own) -> Tensor:
+        """Return the scaled cosines, that of a row's own class turned by the margin."""
+        target = hardtanh(own.of(similarity), -1 + 1e-7, 1 - 1e-7)
         turned = target * math.cos(self.margin) - (1 - target.square()).sqrt() * math.sin(self.margin)
         too_far = target < math.cos(math.pi - self.margin)
         target = torch.where(too_far, target - self.margin * math.sin(self.margin), turned)
-        logits = self.scale * cosine.scatter(1, labels, target)
-        return cross_entropy(logits, labels[:, 0], reduction="none")[:, None]
+        return self.scale * own.replace(similarity, target)

@@ -4,9 +4,9 @@ Margin and miner are asked of losses of triplets only; the others keep the value
 name, which compares what the loss does, or that of the paper's protocol, which compares squared distances of unit rows
 whatever the loss (mining_unit).
 
-`normalized_softmax` (Zhai and Wu, Classification is a Strong Baseline for Deep Metric Learning; NormFace) is SoftTriple
-with one center a class and no margin: cross-entropy of the cosines with the centers. Its scale is low, since training
-from scratch is its use: at 8 a row that fits its center still pulls, and measured on small networks that learns faster
+`normalized_softmax` (Zhai and Wu, Classification is a Strong Baseline for Deep Metric Learning; NormFace) is CosFace
+without a margin: cross-entropy of the cosines with the centers. Its scale is low, since training from scratch is its
+use: at 8 a row that fits its center still pulls, and measured on small networks that learns faster
 than 16.
 
 Two entries are controls, not methods. On unit rows Shadow at margin m is half the squared Triplet at margin 2m, so
@@ -25,16 +25,29 @@ from shadowmetric.checks import check_choice, check_margin
 from shadowmetric.losses.angular import AngularLoss
 from shadowmetric.losses.angular_triplet import AngularTripletLoss
 from shadowmetric.losses.arc_face import ArcFaceLoss
+from shadowmetric.losses.circle import CircleLoss
 from shadowmetric.losses.contrastive import ContrastiveLoss
+from shadowmetric.losses.cos_face import CosFaceLoss
+from shadowmetric.losses.fast_ap import FastAPLoss
+from shadowmetric.losses.histogram import HistogramLoss
+from shadowmetric.losses.info_nce import InfoNCELoss
 from shadowmetric.losses.lifted_structure import LiftedStructureLoss
+from shadowmetric.losses.margin import MarginLoss
 from shadowmetric.losses.mined import MINERS, MinedSettings, MinerName
 from shadowmetric.losses.multi_similarity import MultiSimilarityLoss
 from shadowmetric.losses.n_pair import NPairLoss
+from shadowmetric.losses.proxy_anchor import ProxyAnchorLoss
+from shadowmetric.losses.proxy_nca import ProxyNCALoss
 from shadowmetric.losses.ranked_list import RankedListLoss
+from shadowmetric.losses.recall_at_k import RecallAtKLoss
 from shadowmetric.losses.shadow import ShadowLoss
+from shadowmetric.losses.siglip import SigLIPLoss
 from shadowmetric.losses.slopes import Slopes, gap_and_slope, relu_and_slope
+from shadowmetric.losses.smooth_ap import SmoothAPLoss
 from shadowmetric.losses.soft_margin_triplet import SoftMarginTripletLoss
 from shadowmetric.losses.soft_triple import SoftTripleLoss
+from shadowmetric.losses.sub_center_arc_face import SubCenterArcFaceLoss
+from shadowmetric.losses.sup_con import SupConLoss
 from shadowmetric.losses.triplet import TripletLoss
 from shadowmetric.mining.miner import TripletMiner
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
@@ -88,33 +101,53 @@ def _how(choice: LossChoice) -> MinedSettings:
     return {"miner": miner, "normalize": choice.unit_rows, "scratch_bytes": choice.scratch}
 
 
+def _rows(make: Callable[..., nn.Module]) -> Callable[[LossChoice], nn.Module]:
+    return lambda choice: make(scratch_bytes=choice.scratch)
+
+
+def _centers(make: Callable[..., nn.Module], **settings: float) -> Callable[[LossChoice], nn.Module]:
+    return lambda choice: make(choice.classes, choice.dim, scratch_bytes=choice.scratch, **settings)
+
+
 LOSSES: dict[str, Callable[[LossChoice], nn.Module]] = {
     "shadow": lambda choice: ShadowLoss(choice.margin, **_how(choice)),
     "triplet": lambda choice: TripletLoss(choice.margin, **_how(choice)),
     "soft_margin_triplet": lambda choice: SoftMarginTripletLoss(**_how(choice)),
     "angular_triplet": lambda choice: AngularTripletLoss(choice.margin, **_how(choice)),
-    "soft_triple": lambda choice: SoftTripleLoss(choice.classes, choice.dim, scratch_bytes=choice.scratch),
-    "multi_similarity": lambda choice: MultiSimilarityLoss(scratch_bytes=choice.scratch),
-    "angular": lambda choice: AngularLoss(scratch_bytes=choice.scratch),
-    "contrastive": lambda choice: ContrastiveLoss(scratch_bytes=choice.scratch),
-    "lifted_structure": lambda choice: LiftedStructureLoss(scratch_bytes=choice.scratch),
-    "n_pair": lambda choice: NPairLoss(scratch_bytes=choice.scratch),
-    "ranked_list": lambda choice: RankedListLoss(scratch_bytes=choice.scratch),
-    "arc_face": lambda choice: ArcFaceLoss(choice.classes, choice.dim, scratch_bytes=choice.scratch),
-    "normalized_softmax": lambda choice: SoftTripleLoss(
-        choice.classes,
-        choice.dim,
-        centers_per_class=1,
-        scale=SOFTMAX_SCALE,
-        tau=0.0,
-        margin=0.0,
-        scratch_bytes=choice.scratch,
-    ),
+    "soft_triple": _centers(SoftTripleLoss),
+    "multi_similarity": _rows(MultiSimilarityLoss),
+    "angular": _rows(AngularLoss),
+    "contrastive": _rows(ContrastiveLoss),
+    "lifted_structure": _rows(LiftedStructureLoss),
+    "n_pair": _rows(NPairLoss),
+    "ranked_list": _rows(RankedListLoss),
+    "arc_face": _centers(ArcFaceLoss),
+    "sup_con": _rows(SupConLoss),
+    "info_nce": _rows(InfoNCELoss),
+    "circle": _rows(CircleLoss),
+    "siglip": _rows(SigLIPLoss),
+    "proxy_anchor": _centers(ProxyAnchorLoss),
+    "proxy_nca": _centers(ProxyNCALoss),
+    "cos_face": _centers(CosFaceLoss),
+    "normalized_softmax": _centers(CosFaceLoss, margin=0.0, scale=SOFTMAX_SCALE),
+    "sub_center_arc_face": _centers(SubCenterArcFaceLoss),
+    "smooth_ap": _rows(SmoothAPLoss),
+    "recall_at_k": _rows(RecallAtKLoss),
+    "fast_ap": _rows(FastAPLoss),
+    "histogram": _rows(HistogramLoss),
+    "margin": _rows(MarginLoss),
     "triplet_control": lambda choice: TripletControl(2 * choice.margin, **_how(choice)),
     "double_shadow": lambda choice: DoubleShadow(choice.margin, **_how(choice)),
 }
+CLASS_LOSSES = (  # rows are compared with learned centers alone: a memory of rows adds nothing
+    "soft_triple",
+    "arc_face",
+    "proxy_nca",
+    "cos_face",
+    "normalized_softmax",
+    "sub_center_arc_face",
+)
 PAPER_LOSSES = ("shadow", "triplet", "soft_margin_triplet", "angular_triplet", "soft_triple", "multi_similarity")
-OF_CENTERS = ("soft_triple", "arc_face", "normalized_softmax")  # rows are compared with learned centers, not with rows
 CONTROLS = ("triplet_control", "double_shadow")
 
 

@@ -20,7 +20,7 @@ from shadowmetric.mining.checked_batch import NAMING, CheckedBatch
 from shadowmetric.mining.pairs import LabelPairs, NamedPairs, Pairs
 from shadowmetric.ops.memory import Bytes, Cost, slopes_of_small, streaming_phases, width_of
 from shadowmetric.ops.pair_measures import Measure, pair_measures
-from shadowmetric.ops.row_stream import Stream, TermList, row_stream
+from shadowmetric.ops.row_stream import Stream, TermList, Terms, row_stream
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 
@@ -55,6 +55,10 @@ class Batch:
             reduce = reducer(start, stop)
             return [lambda block, *_: reduce(block)]
 
+        return self.stream(terms, temporaries=temporaries, outputs=outputs, squared=squared)
+
+    def stream(self, terms: Terms, *, temporaries: float, outputs: int = 1, squared: bool = False) -> Tensor:
+        """Return (batch, outputs): for each row the sum of terms, which are differentiated one after the other."""
         stream = Stream(
             self.normalize,
             squared=squared,

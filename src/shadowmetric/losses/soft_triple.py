@@ -4,7 +4,7 @@
     loss = mean over rows of -log softmax_c(scale (S_c - margin [c = label]))[label]
            + tau / (C K (K - 1)) sum over classes and pairs of its centers of sqrt(2 - 2 w.w')
 
-Rows are streamed against the centers, so (batch, classes x centers) never exists.
+Rows are streamed against the centers of blocks of classes, so (batch, classes x centers) never exists.
 
 Memory: the scratch; the centers themselves, and for the regularizer classes x centers^2 numbers.
 """
@@ -13,10 +13,9 @@ from typing import Unpack
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from shadowmetric.checks import check_margin, check_number
-from shadowmetric.losses.proxies import ProxyLoss, ProxySettings, loss_with_centers
+from shadowmetric.losses.proxies import ClassLoss, Own, ProxySettings, loss_with_centers
 from shadowmetric.ops.class_distances import class_distances
 from shadowmetric.ops.grid_rows import GridRows
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
@@ -57,7 +56,7 @@ def soft_triple_loss(
     return loss_with_centers(make, embeddings, labels, centers)
 
 
-class SoftTripleLoss(ProxyLoss):
+class SoftTripleLoss(ClassLoss):
     """SoftTriple loss of a batch; labels are 0 to classes - 1. margin is in cosine.
 
     The centers are learned; give the optimizer `parameter_groups()`, since they want a rate of their own.
@@ -98,19 +97,20 @@ class SoftTripleLoss(ProxyLoss):
         """Return the bytes kept for each center: its length, and its distances to those of its class."""
         return 8.0 + (REGULARIZED * number * self.centers_per_class if self.tau else 0.0)
 
-    def row_losses(self, cosine: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of each row from its cosines with all centers."""
-        cosine = cosine.view(len(cosine), self.classes, self.centers_per_class)
-        relaxed = (torch.softmax(cosine / self.gamma, 2) * cosine).sum(2)  # (rows, classes)
-        margin = relaxed.new_full((), -self.margin).expand(len(labels), 1)
-        logits = self.scale * relaxed.scatter_add(1, labels, margin)
-        return cross_entropy(logits, labels[:, 0], reduction="none")[:, None]
+    def class_similarity(self, cosine: Tensor) -> Tensor:
+        """Return S_c of each class from the cosines with its centers."""
+        cosine = cosine.unflatten(1, (-1, self.centers_per_class))
+        return (torch.softmax(cosine / self.gamma, 2) * cosine).sum(2)
 
-    def regularizer(self, grid: GridRows) -> Scalar | None:
+    def logits(self, similarity: Tensor, own: Own) -> Tensor:
+        """Return the scaled similarities, that of a row's own class less the margin."""
+        return self.scale * own.replace(similarity, own.of(similarity) - self.margin)
+
+    def center_cost(self, centers: Tensor, grid: GridRows) -> Scalar | None:
         """Return how far apart the centers of a class are, times tau."""
         count = self.centers_per_class
         if count == 1 or self.tau == 0:
             return None
-        apart = class_distances(self.centers, grid, count)
+        apart = class_distances(centers, grid, count)
         between = torch.triu((apart + 1e-5).sqrt(), 1).sum()
         return self.tau / (self.classes * count * (count - 1)) * between

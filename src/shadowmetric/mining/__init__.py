@@ -2,5 +2,6 @@
 
 from shadowmetric.mining.all_triplets import AllMiner as AllMiner
 from shadowmetric.mining.batch_hard import BatchHardMiner as BatchHardMiner
+from shadowmetric.mining.distance_weighted import DistanceWeightedMiner as DistanceWeightedMiner
 from shadowmetric.mining.hard import HardMiner as HardMiner
 from shadowmetric.mining.semi_hard import SemiHardMiner as SemiHardMiner

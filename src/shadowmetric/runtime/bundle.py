@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .catalog import CatalogDecision
 from .digests import Digests
 from .entries import About, Hit
 from .errors import BrokenImage, Mistake
@@ -27,7 +28,8 @@ from .images import check_file, open_image
 from .index_file import Contents, read_index, write_index
 from .model import OnnxModel
 from .search import nearest
-from .threshold import Calibration, Decision, calibration_from
+from .threshold import EVEN, Calibration, Decision, calibration_from
+from .votes import VOTERS, ClassVote, count_votes
 
 MODEL, INDEX, CALIBRATION = "model.onnx", "index.shadowmx", "calibration.json"
 REMEDY = "make the bundle again"
@@ -40,6 +42,14 @@ class Image(NamedTuple):
     name: str
     digest: bytes  # SHA-256 of the file
     row: np.ndarray  # (dim,) float32
+
+
+class Answer(NamedTuple):
+    """What was found for an image."""
+
+    hits: list[Hit]
+    classes: list[ClassVote]  # best first; none if one class was searched
+    decision: CatalogDecision | None  # none without a threshold, too
 
 
 class Added(NamedTuple):
@@ -97,13 +107,23 @@ class Bundle:
         square = self.model.about.shape.square(open_image(BytesIO(stored), name))
         return Image(name, hashlib.sha256(stored).digest(), self.model.embed(square[None])[0])
 
-    def search(self, image: Image, top: int, label: str | None, contents: Contents) -> list[Hit]:
-        """Return the most similar images of the index."""
-        return nearest(contents, image.row[None], top, label)[0]
+    def search(
+        self, image: Image, top: int, label: str | None, index: tuple[About, Contents], rate: float | None = None
+    ) -> Answer:
+        """Return the most similar images of the index, the classes they vote for, and whether the image is in it.
 
-    def verify(self, first: Image, second: Image, rate: float) -> Decision:
+        rate: of images that show nothing of the index, the share that may pass for something that is there.
+        """
+        about, contents = index
+        if label is not None:
+            return Answer(nearest(contents, image.row[None], top, label)[0], [], None)
+        hits = nearest(contents, image.row[None], max(top, VOTERS))[0]
+        decision = about.catalog.decide(hits[0].similarity, rate) if hits and about.catalog is not None else None
+        return Answer(hits[:top], count_votes(hits), decision)
+
+    def verify(self, first: Image, second: Image, rate: float | None = None, prior: float = EVEN) -> Decision:
         """Return whether two images show the same."""
-        return self.calibration().decide(cosine(first.row, second.row), rate)
+        return self.calibration().decide(cosine(first.row, second.row), rate, prior)
 
     def add(self, images: list[Image], label: str | None) -> Added:
         """Add images to the index, which takes the old one's place at once; those of known paths are replaced."""

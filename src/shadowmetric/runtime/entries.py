@@ -9,6 +9,7 @@ import os
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
+from .catalog import CatalogThreshold, catalog_threshold_from
 from .errors import Mistake
 from .shape import Shape
 
@@ -44,6 +45,7 @@ class About:
     root: str  # the folder that paths are below
     trained: dict[str, str] = field(default_factory=dict)  # how, in words for people
     digest: str = ""  # of the very file that embeds or embedded: a run's own weights have their fingerprint
+    catalog: CatalogThreshold | None = None  # from where on an image shows nothing that is there
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON has it."""
@@ -65,7 +67,7 @@ def about_from(payload: Any, where: str) -> About:
         trained = {str(name): str(value) for name, value in payload["trained"].items()}
         places = tuple(str(place) for place in payload["model"])
         about = About(int(payload["dim"]), str(payload["fingerprint"]), shape, places, str(payload["root"]), trained)
-        about = replace(about, digest=str(payload["digest"]))
+        about = replace(about, digest=str(payload["digest"]), catalog=catalog_threshold_from(payload["catalog"]))
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise Mistake(f"{where} does not say which model it is of ({error!r}); index the images again.") from None
     if about.dim < 1:

@@ -1,51 +1,39 @@
 """Files that are whole or not there: written beside their place, flushed to disk, and then moved into it.
 
-A kill at any moment leaves the old file or the new one. `write_text`, `write_json` and `write_rows` do this with a
-text, with plain Python and with a table.
+A kill at any moment leaves the old file or the new one, and beside it a folder that the next writer removes
+(`unfinished.py`). `write_text`, `write_json` and `write_rows` do this with a text, with plain Python and with a table.
 """
 
-import contextlib
 import csv
-import glob
 import io
 import json
 import os
-import secrets
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-RANDOM_BYTES = 8  # in the name of a file that is being written
-ABANDONED = 3600.0  # seconds after which a file beside its place has no writer any more
+from .unfinished import folder_beside
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a file that takes its place at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    remove_abandoned(path)
-    beside = path.with_name(
-        f".{path.name}.{secrets.token_hex(RANDOM_BYTES)}"
-    )  # no other machine's, as a process number may be
     try:
-        write(beside)
-        with beside.open("rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(beside, path)
+        with folder_beside(path) as folder:
+            new = folder / f"new-{path.name}"
+            write(new)
+            with new.open("rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(new, path)
     except OSError as error:  # a full disk does not say of which file, and nobody knows the one beside
-        if error.errno is not None and error.filename in (None, str(beside)):
-            error.filename = str(path)
+        if error.errno is not None and is_of(path, error):
+            error.filename, error.filename2 = str(path), None
         raise
-    finally:
-        beside.unlink(missing_ok=True)
 
 
-def remove_abandoned(path: Path) -> None:
-    """Remove what writers of a file left that were killed, and nothing of one that may still write."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}." + 2 * RANDOM_BYTES * "[0-9a-f]"):
-        with contextlib.suppress(FileNotFoundError):  # another writer was quicker
-            if time.time() - left.stat().st_mtime > ABANDONED:
-                left.unlink()
+def is_of(path: Path, error: OSError) -> bool:
+    """Return whether an error is of the unfinished file of a path, read or written, or of none that it names."""
+    beside = str(path.with_name(f".{path.name}."))
+    return error.filename is None or any(str(one).startswith(beside) for one in (error.filename, error.filename2))
 
 
 def write_text(path: Path, text: str) -> None:

@@ -1,7 +1,7 @@
 """The commands of a bundle, for a device that has onnxruntime, numpy and pillow and nothing else.
 
     python -m device search IMAGE... [--top 10] [--class NAME] [--json]
-    python -m device verify A B [--rate 0.01] [--json]
+    python -m device verify A B [--prior 0.5] [--rate 0.01] [--explain] [--json]
     python -m device add IMAGE... [--class NAME]
     python -m device info
 
@@ -21,8 +21,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .bundle import Bundle, Image
+from .bundle import Answer, Bundle, Image
+from .counting import count
 from .errors import BrokenImage, Mistake
+from .threshold import EVEN, explanation, in_words
+from .votes import verdict
 
 HOME = Path(__file__).resolve().parent.parent
 
@@ -62,12 +65,20 @@ def arguments() -> argparse.ArgumentParser:
     one.add_argument("images", nargs="+", metavar="IMAGE")
     one.add_argument("--top", type=int, default=10, help="how many to find for each; default: 10")
     one.add_argument("--class", dest="label", metavar="NAME", help="search among the images of this class alone")
+    one.add_argument(
+        "--unknown-accept-rate",
+        type=float,
+        metavar="RATE",
+        help="of images that show nothing of the index, the share that may pass; default: as many as are refused",
+    )
     one.add_argument("--json", action="store_true", help="print JSON")
     one.set_defaults(run=search)
 
     one = commands.add_parser("verify", help="say whether two images show the same")
     one.add_argument("images", nargs=2, metavar="IMAGE")
-    one.add_argument("--rate", type=float, default=0.01, help="of pairs of two classes that may pass; default: 0.01")
+    one.add_argument("--prior", type=float, default=EVEN, help="share of your pairs that show the same; default: 0.5")
+    one.add_argument("--rate", type=float, help="decide by this: the share of pairs of two classes that may pass")
+    one.add_argument("--explain", action="store_true", help="say what the decision rests on")
     one.add_argument("--json", action="store_true", help="print JSON")
     one.set_defaults(run=verify)
 
@@ -83,24 +94,28 @@ def arguments() -> argparse.ArgumentParser:
 
 def search(bundle: Bundle, options: Any) -> int:
     """Print the nearest images of each image."""
-    _, contents = bundle.index()
+    index = bundle.index()
     images, broken = read_all(bundle, options.images)
-    results = [(one, bundle.search(one, options.top, options.label, contents)) for one in images]
+    rate = options.unknown_accept_rate
+    results = [(one, bundle.search(one, options.top, options.label, index, rate)) for one in images]
     if options.json:
-        show_json(
-            [
-                {"query": query.name, "hits": [{**hit.entry._asdict(), "similarity": hit.similarity} for hit in hits]}
-                for query, hits in results
-            ]
-        )
+        show_json([plain(query, answer) for query, answer in results])
     else:
-        for query, hits in results:
-            print(printable(query.name))
-            for rank, hit in enumerate(hits, start=1):
+        for query, answer in results:
+            words = verdict(answer.classes, answer.decision)
+            print(printable(f"{query.name}: {words}" if words else query.name))
+            for rank, hit in enumerate(answer.hits, start=1):
                 print(
                     f"{rank:4}  {hit.similarity:6.3f}  {printable(hit.entry.label or '-')}  {printable(hit.entry.path)}"
                 )
     return 1 if broken else 0
+
+
+def plain(query: Image, answer: Answer) -> dict[str, Any]:
+    """Return an answer as JSON has it."""
+    hits = [{**hit.entry._asdict(), "similarity": hit.similarity} for hit in answer.hits]
+    decision = {} if answer.decision is None else answer.decision.__dict__
+    return {"query": query.name, "hits": hits, **decision, "classes": [vote._asdict() for vote in answer.classes]}
 
 
 def verify(bundle: Bundle, options: Any) -> int:
@@ -108,15 +123,15 @@ def verify(bundle: Bundle, options: Any) -> int:
     images, broken = read_all(bundle, options.images)
     if broken:
         return 1
-    decision = bundle.verify(images[0], images[1], options.rate)
+    decision = bundle.verify(images[0], images[1], options.rate, options.prior)
     if options.json:
         show_json(decision.__dict__)
-    else:
-        print(
-            f"{'the same' if decision.same else 'not the same'}: cosine {decision.cosine:.3f}, threshold "
-            f"{decision.threshold:.3f}, which {100 * decision.false_accept_rate:.2g} % of the pairs of two classes "
-            f"reach; {100 * decision.confidence:.0f} % of the pairs as similar as this are of one class."
-        )
+        return 0
+    sentences = in_words(decision, options.rate)
+    if options.explain:
+        sentences += explanation(decision, bundle.calibration(), options.rate)
+    for sentence in sentences:
+        print(printable(sentence))
     return 0
 
 
@@ -129,7 +144,7 @@ def add(bundle: Bundle, options: Any) -> int:
     new, replaced, left_out = bundle.add(images, options.label) if images else (0, 0, [])
     for sentence in left_out:
         complain(sentence)
-    print(f"{new} added, {replaced} replaced; the index has {len(bundle.index()[1]):,} images.")
+    print(f"{new} added, {replaced} replaced; the index has {count(len(bundle.index()[1]), 'image')}.")
     return 1 if broken or left_out else 0
 
 
@@ -137,7 +152,8 @@ def info(bundle: Bundle, options: Any) -> int:
     """Print what the bundle holds."""
     about, contents = bundle.index()
     calibration, shape = bundle.calibration(), about.shape
-    print(f"images     {len(contents):,} of {len(contents.classes):,} classes, rows of {about.dim} numbers")
+    images, classes = count(len(contents), "image"), count(len(contents.classes), "class")
+    print(f"index        {images} of {classes}, rows of {count(about.dim, 'number')}")
     print(f"model        {shape.channels} x {shape.size} x {shape.size} pixels, {about.fingerprint}")
     print(f"threshold    measured on {printable(calibration.images)}")
     for name, value in about.trained.items():

@@ -11,7 +11,7 @@ from shadowmetric.app.compare.plan import Plan
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.runs.settings import TrainSettings
 
-QUICK = ["--device", "cpu", "--epochs", "1", "--batches", "2", "--batch", "20", "--per-class", "2"]
+QUICK = ["--data", "digits", "--device", "cpu", "--epochs", "1", "--batches", "2", "--batch", "20", "--per-class", "2"]
 
 
 @pytest.fixture(autouse=True)

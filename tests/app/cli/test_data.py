@@ -54,8 +54,8 @@ def test_the_list(capsys, folder):
     assert out.startswith("Data root: data\n")
     listed = [line.split() for line in out.partition("Where they come from")[0].splitlines()[4:] if line]
     assert [words[0] for words in listed] == list(catalogue.DATASETS)
-    assert [words[0] for words in listed if words[4] == "yes"] == ["digits", "mnist"]
-    assert listed[6][:4] == ["cub200", "11,788", "200", "zero-shot"]
+    assert [words[0] for words in listed if words[4] == "yes"] == ["glyphs", "digits", "mnist"]
+    assert listed[7][:4] == ["cub200", "11,788", "200", "zero-shot"]
     assert "need no archive" in out
 
 
@@ -103,9 +103,28 @@ def test_a_check_of_own_images_and_what_is_wrong(capsys, folder):
     assert "1 image cannot be read:\n  own/train/a/0.png cannot be read as an image" in out
     assert "1 test image has the pixels of a training image:\n  test/b/9.png = train/b/1.png" in out
     assert "train: 1 image has the pixels of another in it:\n  train/b/8.png = train/b/1.png" in out
-    assert "Wrong: 1 images cannot be read." in out
+    assert "Wrong: 1 image cannot be read." in out
     assert "official" not in out
     assert result(capsys, "check", "folder:own", "--quick")[0] == 0
+
+
+def test_findings_have_an_exit_code_of_their_own(capsys, folder):
+    make_images(folder / "own", PARTED)
+    (folder / "own/test/b/9.png").write_bytes((folder / "own/train/a/1.png").read_bytes())
+    code, out, _ = result(capsys, "check", "folder:own")
+    assert code == 3
+    assert "Found: 1 test image is among the training images too" in out
+    assert "1 image is there with two classes or more:\n  test/b/9.png (b) = train/a/1.png (a)\n" in out
+    assert "Found: 1 image has two classes or more" in out
+    assert "Nothing is wrong" not in out
+    (folder / "own/train/c").mkdir()
+    code, out, _ = result(capsys, "check", "folder:own", "--quick")
+    assert (code, "Found: 1 class folder has no images: train/c." in out) == (3, True)
+    assert "Nothing is wrong" not in out
+    (folder / "own/train/a/0.png").write_bytes(b"broken")
+    assert result(capsys, "check", "folder:own")[0] == 1  # what is wrong comes first
+    found = json.loads(result(capsys, "check", "folder:own", "--json")[1])
+    assert [len(found[name]) for name in ("faults", "findings")] == [1, 3]
 
 
 def test_a_check_as_json(capsys, folder):
@@ -114,7 +133,7 @@ def test_a_check_as_json(capsys, folder):
     code, out, _ = result(capsys, "check", "folder:own", "--json")
     found = json.loads(out)
     assert code == 1
-    assert found["faults"] == ["1 images cannot be read."]
+    assert found["faults"] == ["1 image cannot be read."]
     assert found["parts"]["test"]["smallest"] == ["a", 3]
 
 

@@ -145,6 +145,6 @@ def test_help_names_every_choice(capsys):
     said = run(capsys, "--help").out
     for word in ("RUN", "--out", "--no-int8", "--limit", "--accept-loss", "--images", "--bundle", "--gallery"):
         assert word in said
-    assert "shadowmetric export runs/digits-shadow-0 --bundle device --gallery photos" in said
+    assert "shadowmetric export runs/glyphs-shadow-0 --bundle device --gallery photos" in said
     assert "0.01" in said
     assert bundling.PROGRAM in said

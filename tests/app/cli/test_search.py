@@ -37,7 +37,7 @@ def test_help_says_what_there_is(capsys):
 def test_a_table_names_the_nearest(capsys):
     said = run(capsys, "x.shadowmx", QUERY, "--top", "3").out
     lines = [line.split() for line in said.splitlines() if line.strip()]
-    assert lines[0] == ["0.png"]
+    assert " ".join(lines[0]).startswith("0.png: ant: ")
     assert lines[1] == ["cosine", "class", "path"]
     assert lines[3] == ["1.000", "ant", "ant/0.png"]
     assert len(lines) == 6
@@ -58,7 +58,8 @@ def test_json_has_the_documented_keys(capsys):
     found = json.loads(run(capsys, "x.shadowmx", QUERY, "photos/bee/1.png", "--json", "--top", "4").out)
     assert [answer["query"] for answer in found] == [QUERY, "photos/bee/1.png"]
     for answer in found:
-        assert answer.keys() == {"query", "hits"}
+        assert answer.keys() == {"query", "hits", "classes"}
+        assert sum(vote["share"] for vote in answer["classes"]) == pytest.approx(1)
         assert len(answer["hits"]) == 4
         for hit in answer["hits"]:
             assert hit.keys() == {"key", "path", "label", "similarity"}

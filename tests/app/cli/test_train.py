@@ -11,7 +11,8 @@ from shadowmetric.app.cli import main
 from shadowmetric.app.training import loop
 from shadowmetric.app.training.runs.run import Run
 
-QUICK = ["--device", "cpu", "--epochs", "1", "--batches", "2", "--batch", "20", "--per-class", "2"]
+SHORT = ["--device", "cpu", "--epochs", "1", "--batches", "2", "--batch", "20", "--per-class", "2"]
+QUICK = ["--data", "digits", *SHORT]
 
 
 @pytest.fixture(autouse=True)
@@ -35,15 +36,16 @@ def refused(capsys, *words, code=2):
 
 
 def test_a_run_from_nothing_but_its_name(capsys):
-    run("train", *QUICK)
+    run("train", *SHORT)
     said = capsys.readouterr()
     assert "Recall@1" in said.out
-    folder = "runs/digits-normalized_softmax-0"
+    folder = "runs/glyphs-normalized_softmax-0"
     assert f"The run is {folder}; more figures: shadowmetric evaluate {folder}" in said.out
-    assert "Validation: 120 of the 1,195 training images" in said.err
-    run("train", *QUICK, "--json")  # the folder is taken, so it gets a number
+    assert "Validation: 22 of the 217 training classes" in said.err
+    run("train", *SHORT, "--json")  # the folder is taken, so it gets a number
     scores = json.loads(capsys.readouterr().out)
-    assert scores == Run(Path("runs") / "digits-normalized_softmax-0-2").scores()
+    assert scores == Run(Path("runs") / "glyphs-normalized_softmax-0-2").scores()
+    assert scores["unseen_classes"] is True
 
 
 def test_a_config_is_overridden_by_the_command_line_and_replays_a_run(capsys, tmp_path):
@@ -117,7 +119,7 @@ def test_a_folder_of_photos_is_trained_and_evaluated(capsys, tmp_path):
         for number in range(20):
             noisy = random.normal(level, 20, (12, 15, 3)).clip(0, 255).astype(np.uint8)
             Image.fromarray(noisy).save(tmp_path / "photos" / kind / f"{number}.png")
-    run("train", "--data", "folder:photos", *QUICK, "--validation", "0.3", "--out", "run")
+    run("train", "--data", "folder:photos", *SHORT, "--validation", "0.3", "--out", "run")
     assert "Recall@1" in capsys.readouterr().out
     run("evaluate", "run", "--measures", "recall_at", "accuracy", "--no-interval")
     said = capsys.readouterr().out

@@ -1,6 +1,7 @@
 """`shadowmetric verify`: a decision in words or JSON, measured once, and the mistakes people make."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,6 @@ import pytest
 from image_folders import ran, write_run
 from PIL import Image
 
-from shadowmetric.app.cli.verify import percent
 from shadowmetric.app.data.catalogue import open_dataset
 from shadowmetric.app.serving.model import RunModel
 from shadowmetric.app.serving.verification import calibration
@@ -42,16 +42,38 @@ def run(capsys, *words, code=0):
 def test_help_says_what_there_is(capsys):
     said = run(capsys, "--help").out
     assert "Usage: shadowmetric verify RUN IMAGE IMAGE [OPTIONS]" in said
-    for option in ("--rate", "--data-root", "--json"):
+    for option in ("--prior", "--rate", "--explain", "--data-root", "--json"):
         assert option in said
 
 
 def test_an_image_is_the_same_as_itself(capsys):
-    said = run(capsys, "run", "0.png", "0.png").out
-    assert said.startswith("the same\nThe cosine is 1.000, at least the threshold of ")
-    assert "(--rate 0.01)" in said
-    assert "Measured on 17," in said or "pairs of one class and" in said
+    verdict, words = run(capsys, "run", "0.png", "0.png").out.splitlines()
+    assert verdict == "the same"
+    assert words.startswith("Pairs as alike as these show the same in 9")
+    assert words.endswith("of 100 cases, if 50 in 100 pairs that you compare do (--prior 0.5).")
+    for term in ("cosine", "threshold", "class", "Measured", "%"):  # that is for --explain
+        assert term not in words
+
+
+def test_the_explanation_is_asked_for(capsys):
+    plain, said = (run(capsys, "run", "0.png", "0.png", *more).out for more in ((), ("--explain",)))
+    assert said.startswith(plain)
+    assert "The cosine is 1.000; from 0." in said
     assert "602 test images of 10 classes of digits." in said
+
+
+def test_a_prior_moves_decision_and_probability_together(capsys):
+    found = [
+        json.loads(run(capsys, "run", "0.png", "1.png", "--json", "--prior", prior).out)
+        for prior in ("0.001", "0.1", "0.5", "0.9", "0.999")
+    ]
+    probabilities = [one["probability"] for one in found]
+    assert probabilities == sorted(probabilities)
+    assert probabilities[0] < 0.5 < probabilities[-1]
+    assert [one["same"] for one in found] == [one["probability"] >= 0.5 for one in found]
+    for one, prior in zip(found, ("0.001", "0.1", "0.5", "0.9", "0.999"), strict=True):
+        said = run(capsys, "run", "0.png", "1.png", "--prior", prior).out
+        assert said.startswith("the same" if one["same"] else "different")
 
 
 def test_a_run_that_may_be_read_only_is_answered_for(capsys, monkeypatch):
@@ -83,19 +105,20 @@ def test_words_and_json_say_the_same(capsys):
     found = json.loads(run(capsys, "run", "0.png", "1.png", "--json", "--rate", "0.05").out)
     assert found.keys() == {
         "same",
+        "probability",
+        "prior",
         "cosine",
         "threshold",
         "false_accept_rate",
         "true_accept_rate",
-        "confidence",
         "measured_on",
     }
     assert found["same"] is (found["cosine"] >= found["threshold"])
     assert found["false_accept_rate"] <= 0.05
-    said = run(capsys, "run", "0.png", "1.png", "--rate", "0.05").out
+    said = run(capsys, "run", "0.png", "1.png", "--rate", "0.05", "--explain").out
     assert said.startswith("the same" if found["same"] else "different")
-    assert f"The cosine is {found['cosine']:.3f}" in said
-    assert percent(found["confidence"]) in said
+    assert f"The cosine is {found['cosine']:.3f}; from {found['threshold']:.3f} on" in said
+    assert f"show the same in {math.floor(100 * found['probability'])} of 100 cases" in said
 
 
 def test_the_threshold_is_measured_once(capsys, monkeypatch):
@@ -128,6 +151,9 @@ def test_a_low_rate_asks_for_more(capsys):
         (["run", "0.png", "1.png", "--rate", "nan"], "--rate is nan; it is a share"),
         (["run", "0.png", "1.png", "--rate", "1e-9"], "the rate of false accepts is 1e-09; "),
         (["run", "0.png", "1.png", "--rate", "low"], "low"),
+        (["run", "0.png", "1.png", "--prior", "0"], "--prior is 0; it is the share of your pairs"),
+        (["run", "0.png", "1.png", "--prior", "5"], "--prior is 5; it is the share of your pairs"),
+        (["run", "0.png", "1.png", "--prior", "nan"], "--prior is nan; it is the share of your pairs"),
     ],
 )
 def test_mistakes_are_one_sentence(capsys, words, sentence):
@@ -142,19 +168,3 @@ def test_a_damaged_calibration_is_one_sentence(capsys, tmp_path):
     said = run(capsys, "run", "0.png", "1.png", code=2).err
     assert "calibration.json cannot be read" in said
     assert said.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("share", "words"),
-    [
-        (0.0, "0 %"),
-        (0.00123, "0.12 %"),
-        (0.05, "5 %"),
-        (0.5, "50 %"),
-        (0.985, "98 %"),
-        (0.9951, "99.51 %"),
-        (1.0, "100 %"),
-    ],
-)
-def test_shares_have_the_digits_that_count(share, words):
-    assert percent(share) == words

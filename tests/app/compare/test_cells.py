@@ -3,20 +3,29 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from shadowmetric.app.compare import cells
 from shadowmetric.app.compare.cells import Cell, run_cell, run_cells
 from shadowmetric.app.training import loop
+from shadowmetric.app.training.checkpoint import check_saved
 from shadowmetric.app.training.interrupt import Stop
+from shadowmetric.app.training.runs.lock import RunLock
 from shadowmetric.app.training.runs.settings import TrainSettings
 from shadowmetric.app.training.setup import set_up
 from shadowmetric.errors import Stopped
 
-QUICK = TrainSettings(device="cpu", epochs=1, batches=2, batch=20, per_class=2, most_per_class=12, validation=0.3)
+QUICK = TrainSettings(
+    data="digits", device="cpu", epochs=1, batches=2, batch=20, per_class=2, most_per_class=12, validation=0.3
+)
 
 
 def hold(cell, held):
@@ -133,6 +142,69 @@ def test_the_cell_of_a_process_that_was_killed_is_taken_over(tmp_path, monkeypat
     scores = cell.run.scores()
     assert scores is not None
     assert 0 <= scores["recall_at_1"] <= 1
+
+
+LONG = replace(QUICK, epochs=40, patience=0, save_every=0.0)  # nobody waits for its end
+STARTED = """
+import sys
+from pathlib import Path
+from shadowmetric.app.compare.cells import Cell, run_cells
+from shadowmetric.app.training.runs.settings import TrainSettings
+if __name__ == "__main__":
+    run_cells([Cell(Path(sys.argv[1]), TrainSettings(**eval(sys.argv[2])))], 1)
+"""
+
+
+def wait_until_begun(cell):
+    while not cell.run.state_file.exists():
+        time.sleep(0.05)
+
+
+def check_saved_and_free(cell):
+    assert cell.run.scores() is None
+    check_saved(cell.run)
+    assert len(cell.run.journal()) < LONG.epochs
+    with cell.lock.acquire(timeout=0), RunLock(cell.run).lock.acquire(timeout=0):
+        pass
+
+
+@pytest.mark.parametrize("word", [False, True])
+def test_a_worker_ends_at_a_word_and_at_the_end_of_its_pipe(tmp_path, word):
+    ours, theirs = multiprocessing.Pipe()
+    cell = Cell(tmp_path / "shadow-0", LONG)
+    worker = threading.Thread(target=cells.work, args=(theirs, 1))
+    worker.start()
+    ours.send(cell)
+    wait_until_begun(cell)
+    if word:
+        ours.send(None)
+        assert ours.recv() == "stopped"
+    else:
+        ours.close()
+    worker.join()
+    check_saved_and_free(cell)
+
+
+def test_a_worker_does_not_outlive_whoever_started_it(tmp_path):
+    cell = Cell(tmp_path / "shadow-0", LONG)
+    words = [sys.executable, "-c", STARTED, str(cell.folder), repr(asdict(LONG))]
+    starter = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    wait_until_begun(cell)
+    starter.kill()
+    _, said = starter.communicate()  # ends when nobody has this pipe any more: the worker neither
+    assert said == ""
+    check_saved_and_free(cell)
+
+
+def test_a_cell_given_to_a_worker_that_has_died_is_a_failure_and_no_error():
+    ours, theirs = multiprocessing.Pipe()
+    theirs.close()
+    worker = cells.Worker.__new__(cells.Worker)
+    worker.pipe, worker.is_to_end = ours, False
+    worker.process = SimpleNamespace(join=lambda: None, exitcode=-9)
+    worker.give(Cell(Path("nowhere"), QUICK))
+    assert worker.answer() == "its process ended with code -9"
+    worker.end()
 
 
 def test_names_tell_beds_apart(tmp_path):

@@ -25,7 +25,7 @@ from shadowmetric.app.training.runs.settings import TrainSettings
 from shadowmetric.errors import Interrupted, Mistake
 from shadowmetric.losses.catalogue import CONTROLS, PAPER_LOSSES
 
-QUICK = TrainSettings(device="cpu", epochs=2, batches=4, batch=20, per_class=2)
+QUICK = TrainSettings(data="digits", device="cpu", epochs=2, batches=4, batch=20, per_class=2)
 
 
 def in_this_process(wanted, jobs, tell=None):

@@ -12,7 +12,7 @@ from shadowmetric.app.data.catalogue import DATASETS, data_root, find_reader, is
 from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT
 from shadowmetric.errors import DataMistake
 
-NAMES = "digits mnist fashion_mnist cifar10 cifar100 tiny_imagenet cub200 cars196 sop inshop ham10000 odir5k"
+NAMES = "glyphs digits mnist fashion_mnist cifar10 cifar100 tiny_imagenet cub200 cars196 sop inshop ham10000 odir5k"
 
 
 def test_the_names_and_what_each_states():
@@ -74,7 +74,7 @@ def test_own_images(tmp_path, monkeypatch):
     [
         ("minst", "there is no dataset 'minst'; did you mean mnist"),
         ("cub", "did you mean .*cub200"),
-        ("zzzz", "choose one of digits, mnist, .*, or folder:PATH, csv:FILE, npz:FILE"),
+        ("zzzz", "choose one of glyphs, digits, mnist, .*, or folder:PATH, csv:FILE, npz:FILE"),
         ("file:x", "there is no dataset 'file:x'"),
         ("images", "for your own images write folder:images"),
         ("table.csv", "for your own images write csv:table.csv"),

@@ -17,7 +17,7 @@ LINE = {"epoch": 1, "recall_at_1": 0.5, "loss": 0.1, "warnings": []}
 def write_run(folder, recall=0.5, finished=True, **settings):
     """Write a run as if it had been trained."""
     run = Run(folder)
-    run.begin(TrainSettings(**settings))
+    run.begin(TrainSettings(**{"data": "digits", **settings}))
     run.write_journal([LINE])
     if finished:
         scores = {"recall_at_1": recall, "notes": [], "version": "1.2", "torch": "2.9", "train_seconds": 60.0}
@@ -28,7 +28,14 @@ def write_run(folder, recall=0.5, finished=True, **settings):
 
 
 def write_comparison(folder, losses=("shadow", "triplet"), seeds=1, **settings):
-    plan = Plan(TrainSettings(**settings), folder, losses=losses, controls=False, floors=False, seeds=seeds)
+    plan = Plan(
+        TrainSettings(**{"data": "digits", **settings}),
+        folder,
+        losses=losses,
+        controls=False,
+        floors=False,
+        seeds=seeds,
+    )
     plan.begin()
     return plan
 

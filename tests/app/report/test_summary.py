@@ -1,9 +1,12 @@
 """The sentence at the top: who leads, by how much, and whether that is more than noise."""
 
+from dataclasses import replace
+
 import pytest
 
-from shadowmetric.app.compare.compare import Row
+from shadowmetric.app.compare.compare import Lead, Row
 from shadowmetric.app.compare.plan import Plan
+from shadowmetric.app.compare.seed_intervals import interval
 from shadowmetric.app.report.collect import Group
 from shadowmetric.app.report.summary import summary, training_noise
 from shadowmetric.app.training.runs.settings import TrainSettings
@@ -84,10 +87,23 @@ def test_runs_that_are_no_comparison_are_not_judged(tmp_path):
     assert summary(Group("digits", tmp_path, [], rows)).endswith("so whether that is more than noise is open.")
 
 
-def test_floors_above_every_loss_are_named(tmp_path):
+def test_floors_above_every_loss_are_named_first(tmp_path):
     rows = [row("shadow", [0.5]), row("raw_pixels", [0.9], kind="floor"), row("untrained", [0.1], kind="floor")]
-    assert summary(group(tmp_path, rows)).endswith(
-        "No loss is above raw_pixels (90.00 %), which is not trained at all."
+    assert summary(group(tmp_path, rows)) == (
+        "No loss is above raw_pixels (90.00 % Recall@1), which is not trained at all. shadow reaches 50.00 % Recall@1 "
+        "with one seed."
+    )
+
+
+def test_a_success_stands_first_and_says_what_was_searched(tmp_path):
+    lead = Lead(PairedTest(0.3, 0.2, 0.4, 0.01, 0.95, 40, inside_the_noise=False), interval([0.3]))
+    rows = [replace(row("shadow", [0.5]), leads={"raw_pixels": lead}), row("raw_pixels", [0.2], kind="floor")]
+    searched = group(tmp_path, rows)
+    setting = {"queries": 40, "classes": 4, "protocol": "leave-one-out"}
+    assert searched.plan is not None
+    searched.plan.run("shadow", 0).write_scores({"setting": setting, "unseen_classes": True, "notes": []})
+    assert summary(searched).startswith(
+        "Training helps: on 40 test images of 4 classes that training never saw, shadow is above raw_pixels (20.00 %"
     )
 
 

@@ -21,6 +21,7 @@ from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings
 
 SETTINGS = TrainSettings(
+    data="digits",
     loss="soft_triple",
     epochs=2,
     batches=10,

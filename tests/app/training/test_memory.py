@@ -26,15 +26,8 @@ class Hearing(Silent):
 
 
 def quick(**more) -> TrainSettings:
-    given = {
-        "loss": "shadow",
-        "epochs": 1,
-        "batches": 2,
-        "patience": 0,
-        "device": "cpu",
-        "logical_batch": 200,
-        "per_class": 4,
-    }
+    given = {"data": "digits", "loss": "shadow", "epochs": 1, "batches": 2, "patience": 0, "device": "cpu"}
+    given |= {"logical_batch": 200, "per_class": 4}
     return TrainSettings(**(given | more))
 
 

@@ -17,12 +17,12 @@ from shadowmetric.app.training.runs.settings import TrainSettings, check_setting
 from shadowmetric.app.training.setup import loss_for
 from shadowmetric.app.training.show import Silent
 from shadowmetric.errors import Interrupted, Mistake
-from shadowmetric.losses.catalogue import LOSSES
+from shadowmetric.losses.catalogue import CLASS_LOSSES, LOSSES
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 WARMED = TrainSettings(
-    loss="shadow", device="cpu", epochs=3, batches=4, batch=20, per_class=2, patience=0, miner="hard"
+    data="digits", loss="shadow", device="cpu", epochs=3, batches=4, batch=20, per_class=2, patience=0, miner="hard"
 )
 WARMED = replace(WARMED, semi_hard_epochs=1)
 UNITS = {  # of a loss's miner by name
@@ -89,7 +89,7 @@ def test_every_loss_of_triplets_changes_its_miner_and_no_other_has_one(name, min
     settings = replace(settings, cross_batch_memory=0)
     unit = UNITS.get(name, "squared") if mining_unit == "loss" else "squared"
     margin = inf if name == "soft_margin_triplet" and mining_unit == "loss" else 0.2  # it never lets go of a triplet
-    if ours and name not in ("soft_triple", "arc_face"):
+    if ours and name not in CLASS_LOSSES:
         settings = replace(settings, cross_batch_memory=8, length_penalty=0.1)
     loss = loss_for(settings, classes=3)
     first = [module.__dict__["miner"] for module in loss.modules() if module.__dict__.get("miner") is not None]

@@ -18,6 +18,7 @@ ACCELERATE = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu",
 ACCELERATE += ["--num_processes", "2", "--mixed_precision", "no", "--dynamo_backend", "no"]
 ACCELERATE += ["--main_process_port", "0"]  # any: its own 29500 may belong to somebody else
 SETTINGS = TrainSettings(
+    data="digits",
     loss="soft_triple",
     device="cpu",
     epochs=2,

@@ -45,6 +45,13 @@ def test_a_terminal_gets_a_moving_line_with_what_remains():
         assert part in said
 
 
+def test_a_terminal_gets_a_bar_while_scores_are_made():
+    show = shown(terminal=True)
+    show.stage("test split: collapse", 0.5)
+    show.close()
+    assert "test split: collapse ━━━━━━━━╌╌╌╌╌╌╌╌ 50 %" in show.console.file.getvalue()
+
+
 def test_a_file_gets_no_moving_line_and_each_warning_once():
     show = shown(terminal=False)
     assert not show.wants()

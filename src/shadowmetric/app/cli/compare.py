@@ -20,7 +20,7 @@ Examples:
 
     shadowmetric compare
     shadowmetric compare --data fashion_mnist --split classes --losses shadow triplet soft_triple --seeds 5
-    shadowmetric compare --resume runs/compare-digits
+    shadowmetric compare --resume runs/compare-glyphs
 """
 Names = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="", show_default=False)]
 Folder = Annotated[Path | None, Parameter(show_default=False)]

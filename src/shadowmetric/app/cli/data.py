@@ -18,6 +18,7 @@ from shadowmetric.progress import Bar
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Root = Annotated[Path | None, Parameter(show_default=False)]
 
+WRONG, FOUND = 1, 3  # exit codes of a check
 DOWNLOAD_BYTES = 10**9  # what a download may take for a while
 
 app = App(name="data", help="Which datasets there are, whether a copy of one is whole, and how to add one.")
@@ -51,7 +52,9 @@ def check(
 ) -> None:
     """Look whether a copy is whole: counts, overlap of the parts, images that cannot be read or are there twice.
 
-    The exit code is 1 if something is wrong.
+    The exit code is 0 if nothing is, 1 if the copy is wrong (counts, unreadable images, parts that overlap), 2 if it
+    cannot be looked at, and 3 if it is whole but something was found: test images that train too, images with two
+    classes, links, empty class folders and images outside of any, which are not read.
 
     Parameters
     ----------
@@ -74,12 +77,12 @@ def check(
     with mistakes(), Bar() as bar:
         reader = None if is_own(name) else find_reader(name)
         inspection = inspect(open_dataset(name, data_root, allow_partial=True), reader, quick=quick, report=bar)
-    faults = inspection.faults(allow_partial)
+    faults, findings = inspection.faults(allow_partial), inspection.findings()
     if json:
-        print_json(dataclasses.asdict(inspection) | {"faults": faults})
+        print_json(dataclasses.asdict(inspection) | {"faults": faults, "findings": findings})
     else:
         print_inspection(screen(), inspection, faults)
-    sys.exit(1 if faults else 0)
+    sys.exit(WRONG if faults else FOUND if findings else 0)
 
 
 @app.command

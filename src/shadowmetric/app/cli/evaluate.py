@@ -16,8 +16,8 @@ from shadowmetric.progress import Bar
 EXAMPLES = """\
 Examples:
 
-    shadowmetric evaluate runs/digits-shadow-0
-    shadowmetric evaluate runs/digits-shadow-0 --against train --measures accuracy --confusion
+    shadowmetric evaluate runs/glyphs-shadow-0
+    shadowmetric evaluate runs/glyphs-shadow-0 --against train --measures accuracy --confusion
 
 and after numpy.save("e.npy", embeddings) and numpy.save("l.npy", labels):
 

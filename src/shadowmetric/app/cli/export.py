@@ -12,9 +12,9 @@ from shadowmetric.errors import Mistake, Stopped
 EXAMPLES = """\
 Examples:
 
-    shadowmetric export runs/digits-shadow-0
-    shadowmetric export runs/digits-shadow-0 --no-int8 --out models
-    shadowmetric export runs/digits-shadow-0 --bundle device --gallery photos
+    shadowmetric export runs/glyphs-shadow-0
+    shadowmetric export runs/glyphs-shadow-0 --no-int8 --out models
+    shadowmetric export runs/glyphs-shadow-0 --bundle device --gallery photos
 """
 NEEDED = ("onnx", "onnxruntime", "onnxscript")
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]

@@ -34,6 +34,8 @@ def index(
     to: Annotated[str | None, Parameter(show_default=False)] = None,
     approximate: Annotated[str | None, Parameter(show_default=False)] = None,
     batch: int = BATCH,
+    threshold: bool = True,
+    data_root: Annotated[Path | None, Parameter(show_default=False)] = None,
 ) -> None:
     """Embed images so that they can be searched. Called again, it embeds only those whose bytes are new.
 
@@ -56,6 +58,10 @@ def index(
         exact.
     batch
         Images that are embedded at once.
+    threshold
+        Measure, once, on the run's test images from where on an image shows nothing that is in the catalog.
+    data_root
+        Where the run's dataset lies, if it has moved; needed once, for that.
     """
     from shadowmetric.app import serving
     from shadowmetric.app.cli.tables.index import say_filled, say_indexed
@@ -67,9 +73,18 @@ def index(
     check(out, to, approximate, batch)
     try:
         with Bar() as bar:
-            made = serving.index(run, images, to or out, approximate=approximate, batch=batch, tell=bar)
+            made = serving.index(
+                run,
+                images,
+                to or out,
+                approximate=approximate,
+                batch=batch,
+                threshold=threshold,
+                data_root=data_root,
+                tell=bar,
+            )
     except KeyboardInterrupt:
-        raise Interrupted(again(run, images, out, to, approximate, batch)) from None
+        raise Interrupted(again(run, images, out, to, approximate, batch, threshold, data_root)) from None
     if isinstance(made, Indexed):
         say_indexed(made, out or serving.default_index(images))
     else:
@@ -99,12 +114,27 @@ def check(out: Path | None, to: str | None, approximate: str | None, batch: int)
             check_kind(approximate)
 
 
-def again(run: Path, images: Path, out: Path | None, to: str | None, approximate: str | None, batch: int) -> str:
+def again(
+    run: Path,
+    images: Path,
+    out: Path | None,
+    to: str | None,
+    approximate: str | None,
+    batch: int,
+    threshold: bool,
+    data_root: Path | None,
+) -> str:
     """Return the command that goes on; what is secret in an address must be written again."""
     from shadowmetric.app.serving.stores.address import without_secrets
 
     words = ["shadowmetric", "index", os.fspath(run), os.fspath(images)]
-    for name, value in (("--out", out), ("--to", to and without_secrets(to)), ("--approximate", approximate)):
+    for name, value in (
+        ("--out", out),
+        ("--to", to and without_secrets(to)),
+        ("--approximate", approximate),
+        ("--data-root", data_root),
+    ):
         words += [name, str(value)] if value is not None else []
     words += [] if batch == BATCH else ["--batch", str(batch)]
+    words += [] if threshold else ["--no-threshold"]
     return shlex.join(words)

@@ -12,8 +12,8 @@ from shadowmetric.errors import Mistake
 EXAMPLES = """\
 Examples:
 
-    shadowmetric report runs/compare-digits
-    shadowmetric report runs/digits-shadow-0 runs/digits-triplet-0 --out both.html
+    shadowmetric report runs/compare-glyphs
+    shadowmetric report runs/glyphs-shadow-0 runs/glyphs-triplet-0 --out both.html
     shadowmetric report runs --no-images
 """
 NEEDED = ("jinja2", "plotly")

@@ -3,6 +3,7 @@
 import json as as_json
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,6 +41,7 @@ def search(
     json: Flag = False,
     html: Annotated[Path | None, Parameter(show_default=False)] = None,
     thumbnails: Annotated[bool | None, Parameter(show_default=False)] = None,
+    rate: Annotated[float | None, Parameter(name="--unknown-accept-rate", show_default=False)] = None,
 ) -> None:
     """Find the indexed images that are most like these; the score is the cosine of two embeddings, at most 1.
 
@@ -63,6 +65,9 @@ def search(
         Write a page with the images, too.
     thumbnails
         Show small images in the terminal. Default: if it has the colors.
+    rate
+        Of images that show nothing of the catalog, the share that may pass for something that is there.
+        Default: about as many as are wrongly refused.
     """
     from shadowmetric.app import serving
     from shadowmetric.progress import Bar
@@ -76,7 +81,15 @@ def search(
     broken: list[str] = []
     with Bar() as bar:
         answers = serving.search(
-            index, images, top, label=label, model=model, shown_from=shown_from, broken=broken, tell=bar
+            index,
+            images,
+            top,
+            label=label,
+            model=model,
+            shown_from=shown_from,
+            rate=rate,
+            broken=broken,
+            tell=bar,
         )
     root = answers[0].root if answers else ""
     if json:
@@ -94,7 +107,10 @@ def search(
 def plain(answer: "Answer") -> dict[str, Any]:
     """Return an answer as JSON has it."""
     hits = [hit.entry._asdict() | {"similarity": round(hit.similarity, 6)} for hit in answer.hits]
-    return {"query": str(answer.query), "hits": hits}
+    found: dict[str, Any] = {"query": str(answer.query), "hits": hits}
+    if answer.decision is not None:
+        found |= asdict(answer.decision)
+    return found | {"classes": [vote._asdict() for vote in answer.classes]}
 
 
 def write_page(html: Path, answers: "list[Answer]", root: str, name: str) -> None:

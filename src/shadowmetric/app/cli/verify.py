@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 
 from shadowmetric.app.cli import one_line
 from shadowmetric.errors import Mistake
+from shadowmetric.runtime.threshold import EVEN, explanation, in_words
 
 if TYPE_CHECKING:
     from shadowmetric.app.serving.verification.verifying import Verified
@@ -18,9 +19,11 @@ EXAMPLES = """\
 Examples:
 
     shadowmetric verify runs/birds first.jpg second.jpg
+    shadowmetric verify runs/birds first.jpg second.jpg --prior 0.05 --explain
     shadowmetric verify runs/birds first.jpg second.jpg --rate 0.001 --json
 """
 Some = Annotated[Path | None, Parameter(show_default=False)]
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
 app = App(name="verify", usage="Usage: shadowmetric verify RUN IMAGE IMAGE [OPTIONS]", help_epilogue=EXAMPLES)
@@ -33,13 +36,15 @@ def verify(
     second: Some = None,
     /,
     *,
-    rate: float = 0.01,
+    prior: float = EVEN,
+    rate: Annotated[float | None, Parameter(show_default=False)] = None,
+    explain: Flag = False,
     data_root: Some = None,
-    json: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    json: Flag = False,
 ) -> None:
-    """Say whether two images show the same, and how sure that is.
+    """Say whether two images show the same, and how probable that is.
 
-    The threshold is measured on the run's test images, once, and kept in its folder if that can be written to.
+    What a likeness means is measured on the run's test images, once, and kept in its folder if that can be written to.
 
     Parameters
     ----------
@@ -49,8 +54,12 @@ def verify(
         An image.
     second
         Another.
+    prior
+        How often your pairs show the same: 0.5 if every second one does, 0.01 if one of a hundred.
     rate
-        False accepts: the share of pairs of two classes that may be taken for one.
+        Decide by this instead: at most so many pairs of two classes may be taken for one, such as 0.01.
+    explain
+        Say what the decision rests on: cosine, threshold, error rates.
     data_root
         Where the run's dataset lies, if it has moved; needed once.
     json
@@ -64,41 +73,22 @@ def verify(
         raise Mistake("give a run and two images: `shadowmetric verify RUN IMAGE IMAGE`.")
     notes: list[str] = []
     with Bar() as bar:
-        decision = serving.verify(run, first, second, rate, data_root=data_root, notes=notes, tell=bar)
-    calibration = decision.calibration
+        decision = serving.verify(run, first, second, rate, prior=prior, data_root=data_root, notes=notes, tell=bar)
     for note in notes:
         print(one_line(note), file=sys.stderr)
     if json:
         print(as_json.dumps(plain(decision), indent=2))
         return
     console = screen()
-    sign = "at least" if decision.same else "below"
-    say(console, "the same" if decision.same else "different", "bold green" if decision.same else "bold yellow")
-    say(console, f"The cosine is {decision.cosine:.3f}, {sign} the threshold of {decision.threshold:.3f}.")
-    say(
-        console,
-        f"That threshold takes {percent(decision.false_accept_rate)} of the pairs of two classes for one "
-        f"(--rate {rate:g}), and finds {percent(decision.true_accept_rate)} of the pairs of one class.",
-    )
-    say(
-        console,
-        f"Of pairs as alike as these {percent(decision.confidence)} are of one class, if both kinds are equally "
-        "frequent.",
-    )
-    say(
-        console,
-        f"Measured on {calibration.genuine_pairs:,} pairs of one class and {calibration.impostor_pairs:,} of two: "
-        f"{calibration.images}.",
-        "dim",
-    )
+    verdict, *sentences = in_words(decision, rate)
+    say(console, verdict, "bold green" if decision.same else "bold yellow")
+    for sentence in sentences:
+        say(console, sentence)
+    for sentence in explanation(decision, decision.calibration, rate) if explain else ():
+        say(console, sentence, "dim")
 
 
-def plain(found: "Verified") -> dict[str, Any]:
-    """Return what was found as JSON has it."""
-    decision = {name: value for name, value in asdict(found).items() if name != "calibration"}
-    return decision | {"measured_on": found.calibration.images}
-
-
-def percent(share: float) -> str:
-    """Return a share with two digits that count."""
-    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.0f} %" if share < 0.99 else f"{100 * share:.4g} %"
+def plain(decision: "Verified") -> dict[str, Any]:
+    """Return a decision as JSON has it."""
+    figures = {name: value for name, value in asdict(decision).items() if name != "calibration"}
+    return figures | {"measured_on": decision.calibration.images}

@@ -7,6 +7,10 @@ since sums in another order round differently.
 Several commands, on one machine or on many that see one folder, may run the same plan: a cell is trained by whoever
 holds the lock of its file, which the system takes back when that process ends, however it ends. A cell that is trained
 elsewhere is waited for, and taken over if its process dies.
+
+While a worker trains nothing is sent to it but the wish to end. So whatever can be read of its pipe means that it is to
+save its run and end: the word for it, or the end of the pipe, which the system closes when the process that started the
+worker is gone, killed or not. No worker trains on alone.
 """
 
 import contextlib
@@ -17,7 +21,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -60,32 +63,40 @@ class Cell:
 class Worker:
     """A process that trains one cell after another."""
 
-    def __init__(self, threads: int, stopping: Any):
+    def __init__(self, threads: int):
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=work, args=(theirs, threads, stopping))
+        self.process = context.Process(target=work, args=(theirs, threads))
         self.process.start()
         theirs.close()
         self.cell: Cell | None = None
+        self.is_to_end = False
 
     def give(self, cell: Cell) -> None:
         """Let it train a cell."""
         self.cell = cell
-        self.pipe.send(cell)
+        with contextlib.suppress(OSError):  # it has just died, as `answer` will say
+            self.pipe.send(cell)
 
     def answer(self) -> str | None:
         """Return why its cell is not finished, if it is not."""
         self.cell = None
         try:
             return self.pipe.recv()
-        except EOFError:
+        except (EOFError, OSError):
             self.process.join()
             return f"its process ended with code {self.process.exitcode}"
 
+    def ask_to_end(self) -> None:
+        """Let it save what it trains, and end."""
+        if not self.is_to_end:
+            self.is_to_end = True
+            with contextlib.suppress(OSError):
+                self.pipe.send(None)
+
     def end(self) -> None:
-        """Let it end, when it has finished what it does."""
-        with contextlib.suppress(OSError):
-            self.pipe.send(None)
+        """Wait until it has ended."""
+        self.ask_to_end()
         self.process.join()
 
 
@@ -97,18 +108,18 @@ def run_cells(cells: Sequence[Cell], jobs: int, tell: Report | None = None) -> d
     waiting = [cell for cell in cells if cell.run.scores() is None]
     if not waiting:
         return {}
-    stopping = multiprocessing.get_context("spawn").Event()
     threads = max(1, cores() // jobs)  # of the jobs asked for, so that the last cell has what the first had
     failures: dict[str, str] = {}
     elsewhere: list[Cell] = []
     retried = time.monotonic()
     with Stop() as stop:
         with signals_ignored():  # by the workers, until they have set up how they hear them
-            workers = [Worker(threads, stopping) for _ in range(min(jobs, len(waiting)))]
+            workers = [Worker(threads) for _ in range(min(jobs, len(waiting)))]
         try:
             while True:
                 if stop.asked:
-                    stopping.set()
+                    for worker in workers:
+                        worker.ask_to_end()
                 idle = [worker for worker in workers if worker.cell is None and worker.process.is_alive()]
                 for worker, cell in zip(idle, [] if stop.asked else waiting[: len(idle)], strict=False):
                     worker.give(waiting.pop(waiting.index(cell)))
@@ -131,7 +142,8 @@ def run_cells(cells: Sequence[Cell], jobs: int, tell: Report | None = None) -> d
                 if tell is not None:
                     tell(*progress(cells))
         finally:
-            stopping.set()
+            for worker in workers:
+                worker.ask_to_end()
             for worker in workers:
                 worker.end()
         if stop.asked:
@@ -139,13 +151,22 @@ def run_cells(cells: Sequence[Cell], jobs: int, tell: Report | None = None) -> d
     return failures | {cell.name: "no process was left to train it" for cell in [*waiting, *elsewhere]}
 
 
-def work(pipe: Connection, threads: int, stopping: Any) -> None:
+def work(pipe: Connection, threads: int) -> None:
     """Train the cells that come through a pipe, and say of each whether it is finished."""
     import torch
 
     torch.set_num_threads(threads)
-    while (cell := pipe.recv()) is not None:
-        pipe.send(run_cell(cell, Stop(also=stopping.is_set)))
+    with contextlib.suppress(EOFError, OSError):  # whoever started this process is gone, and nobody waits for answers
+        while (cell := pipe.recv()) is not None:
+            pipe.send(run_cell(cell, Stop(also=lambda: has_word(pipe))))
+
+
+def has_word(pipe: Connection) -> bool:
+    """Return whether something can be read of a pipe: a word, or its end."""
+    try:
+        return pipe.poll()
+    except OSError:  # Windows says the end so
+        return True
 
 
 def run_cell(cell: Cell, stop: Stop) -> str | None:

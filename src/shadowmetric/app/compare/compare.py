@@ -9,13 +9,14 @@ changes, and is judged on the same validation part. Beside the methods stand
 
 A difference is judged twice. Over queries: values of each query, averaged over seeds, paired with the reference's.
 Over seeds: the differences of the seeds themselves, mean ± spread; with three seeds that is a hint and no proof.
+Every loss is judged so beside every floor too.
 """
 
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ from filelock import FileLock
 from shadowmetric.app.compare.cells import ensure_folder, run_cells
 from shadowmetric.app.compare.floors import FLOORS, raw_pixels, untrained
 from shadowmetric.app.compare.plan import Plan
+from shadowmetric.app.compare.seed_intervals import Difference, interval
 from shadowmetric.app.training.ending import write_queries
 from shadowmetric.app.training.preparation import prepare
 from shadowmetric.app.training.runs.origin import cores
@@ -39,6 +41,22 @@ FIGURES = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r
 FIGURES = (*FIGURES, "accuracy", "macro_f1", "nmi", "convergence_epoch")
 
 
+class Lead(NamedTuple):
+    """How far one row's Recall@1 is above another's, over queries and over seeds."""
+
+    queries: PairedTest
+    seeds: Difference
+
+    @property
+    def is_clear(self) -> bool:
+        """Return whether it is more than the noise of the queries and, if there are two or more, of the seeds."""
+        return (
+            self.queries.low > 0
+            and not self.queries.inside_the_noise
+            and (self.seeds.low is None or self.seeds.low > 0)
+        )
+
+
 @dataclass(frozen=True)
 class Row:
     """What one method reached over its seeds."""
@@ -48,6 +66,7 @@ class Row:
     figures: dict[str, list[float]]  # by name, one a seed
     beside: PairedTest | None  # Recall@1 less the reference's, over queries
     seed_differences: list[float]  # Recall@1 less the reference's, one a seed
+    leads: dict[str, Lead] = field(default_factory=dict)  # of a loss, by floor
 
     def mean(self, figure: str) -> float | None:
         """Return the mean over seeds."""
@@ -112,15 +131,28 @@ def rows_of(plan: Plan) -> list[Row]:
 
 def row_of(plan: Plan, name: str) -> Row:
     """Return one row; it is compared with the reference over the seeds that both have finished."""
-    runs, reference = plan.finished(name), plan.finished(plan.losses[0])
-    scores = [run.scores() or {} for run in runs.values()]
+    scores = [run.scores() or {} for run in plan.finished(name).values()]
     figures = {figure: [float(one[figure]) for one in scores if one.get(figure) is not None] for figure in FIGURES}
-    shared = sorted(runs.keys() & reference.keys())
-    if name == plan.losses[0] or not shared:
-        return Row(name, plan.kind(name), figures, None, [])
-    mine, theirs = (query_values([side[seed] for seed in shared]) for side in (runs, reference))
-    differences = (mine.nanmean(1) - theirs.nanmean(1)).tolist()
-    return Row(name, plan.kind(name), figures, paired_test(mine.mean(0), theirs.mean(0)), differences)
+    beside, differences = (None, []) if name == plan.losses[0] else pair(plan, name, plan.losses[0])
+    return Row(name, plan.kind(name), figures, beside, differences, leads_of(plan, name))
+
+
+def leads_of(plan: Plan, name: str) -> dict[str, Lead]:
+    """Return how far a loss is above each floor that has been scored."""
+    if plan.kind(name) != "loss" or not plan.floors:
+        return {}
+    pairs = {floor: pair(plan, name, floor) for floor in FLOORS}
+    return {floor: Lead(test, interval(seeds)) for floor, (test, seeds) in pairs.items() if test is not None}
+
+
+def pair(plan: Plan, name: str, other: str) -> tuple[PairedTest | None, list[float]]:
+    """Return one row's Recall@1 less another's, over queries and by seed, over the seeds that both have finished."""
+    runs, others = plan.finished(name), plan.finished(other)
+    shared = sorted(runs.keys() & others.keys())
+    if not shared:
+        return None, []
+    mine, theirs = (query_values([side[seed] for seed in shared]) for side in (runs, others))
+    return paired_test(mine.mean(0), theirs.mean(0)), (mine.nanmean(1) - theirs.nanmean(1)).tolist()
 
 
 def rounding_noise(rows: Sequence[Row], figure: str = "recall_at_1") -> float | None:

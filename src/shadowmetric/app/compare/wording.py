@@ -4,9 +4,12 @@ The terminal and the page say the same.
 """
 
 import statistics
+from collections.abc import Mapping
+from typing import Any
 
 from shadowmetric.app.compare.compare import Row, rounding_noise
 from shadowmetric.app.compare.plan import Plan
+from shadowmetric.app.compare.success import about_training
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import with_recipe
 
@@ -47,10 +50,25 @@ def by_seed(row: Row) -> str:
 def sentences(plan: Plan, rows: list[Row]) -> list[str]:
     """Return how the table is read, and what it says in words."""
     return [
+        *filter(None, [about_training(rows, describe_test(plan))]),
         "Above the first line: losses. Then controls, which are Triplet under other names; then floors, not trained.",
         "Differences: mean over queries and seeds, with the interval over queries; then their spread over seeds.",
         *findings(plan, rows),
     ]
+
+
+def describe_test(plan: Plan) -> str:
+    """Say what a comparison's figures were measured on; nothing before something is finished."""
+    return next((about_test(run.scores()) for name in plan.names() for run in plan.finished(name).values()), "")
+
+
+def about_test(scores: Mapping[str, Any] | None) -> str:
+    """Say on which images scores were measured, if they tell."""
+    setting = (scores or {}).get("setting")
+    if not setting:
+        return ""
+    unseen = " that training never saw" if (scores or {}).get("unseen_classes") else ""
+    return f"{setting['queries']:,} test images of {setting['classes']:,} classes{unseen}"
 
 
 def findings(plan: Plan, rows: list[Row]) -> list[str]:

@@ -15,10 +15,11 @@ from pathlib import Path
 from shadowmetric.app.data.dataset import Dataset, Reader
 from shadowmetric.app.data.datasets.cars196 import CARS196
 from shadowmetric.app.data.datasets.cifar10 import CIFAR10
-from shadowmetric.app.data.datasets.cifar100 import CIFAR100, PNG_FOLDER
+from shadowmetric.app.data.datasets.cifar100 import CIFAR100
 from shadowmetric.app.data.datasets.cub200 import CUB200
 from shadowmetric.app.data.datasets.digits import DIGITS
 from shadowmetric.app.data.datasets.fashion_mnist import FASHION_MNIST
+from shadowmetric.app.data.datasets.formats.layouts import folders_of
 from shadowmetric.app.data.datasets.glyphs import GLYPHS
 from shadowmetric.app.data.datasets.ham10000 import HAM10000
 from shadowmetric.app.data.datasets.inshop import INSHOP
@@ -51,7 +52,6 @@ DATASETS: dict[str, Reader] = {
     )
 }
 OWN = {"folder": read_folder, "csv": read_csv, "npz": read_npz}  # by what stands before the colon
-OTHER_FOLDERS = {"cifar100": (PNG_FOLDER,)}  # where a copy may lie instead
 SPLITS = ("official", "classes")
 
 
@@ -62,9 +62,7 @@ def data_root(root: Path | None = None) -> Path:
 
 def is_here(reader: Reader, root: Path) -> bool:
     """Return whether something of a dataset lies below a data root; whether it is whole, its reader knows."""
-    return not reader.folder or any(
-        (root / folder).is_dir() for folder in (reader.folder, *OTHER_FOLDERS.get(reader.name, ()))
-    )
+    return not reader.folder or next(folders_of(reader, root), None) is not None
 
 
 def open_dataset(

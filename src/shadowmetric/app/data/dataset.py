@@ -55,6 +55,7 @@ class Dataset:
     gallery: Split | None = None
     mirrors: bool = True  # an image seen in a mirror is as good; digits are not
     notes: tuple[str, ...] = ()  # sentences for people: what is missing, what rule was applied
+    findings: tuple[str, ...] = ()  # those of the notes on what is there and was not read
 
     def parts(self) -> dict[str, Split]:
         """Return the parts by name."""
@@ -82,6 +83,8 @@ class Reader:
     read: Callable[[Path, bool], Dataset]
     download: Callable[[Path], None] | None = None  # where the bytes are checked
     archives: tuple[str, ...] = field(default=())  # names of the official archives
+    other_folders: tuple[str, ...] = ()  # what else people call the folder; capitals, - and _ are of no matter
+    files: tuple[str, ...] = ()  # that hold a whole copy and lie in the data root itself
 
     def missing(self, root: Path, what: str) -> DataMistake:
         """Return the sentence for something that is not below the data root."""

@@ -1,4 +1,4 @@
-"""What the figures say in a sentence: which loss leads, by how much, and whether that is more than noise.
+"""What the figures say: whether training helped, which loss leads, by how much, and whether that is more than noise.
 
 Three noises count: that of the queries (the paired interval holds 0), that of the seeds (the interval of their own
 differences holds 0), and that of one training (how far Shadow and twice Shadow, which AdamW cannot tell apart, lie from
@@ -7,13 +7,27 @@ one another).
 
 from shadowmetric.app.compare.compare import Row
 from shadowmetric.app.compare.seed_intervals import interval
-from shadowmetric.app.compare.wording import factor_matters, seed_differences
+from shadowmetric.app.compare.success import MEASURE, about_training, recall
+from shadowmetric.app.compare.wording import describe_test, factor_matters, seed_differences
 from shadowmetric.app.report.collect import Group
-
-MEASURE = "recall_at_1"
 
 
 def summary(group: Group) -> str:
+    """Say whether training helped; then which loss leads, and whether this is inside the noise."""
+    return " ".join(paragraphs(group))
+
+
+def paragraphs(group: Group) -> list[str]:
+    """Return the same, a paragraph each."""
+    return [words for words in (training_words(group), lead_words(group)) if words]
+
+
+def training_words(group: Group) -> str:
+    """Say whether the losses are above what was never trained, if that is there."""
+    return about_training(group.rows, "" if group.plan is None else describe_test(group.plan))
+
+
+def lead_words(group: Group) -> str:
     """Say which loss leads, and whether this is inside the noise."""
     losses = sorted((row for row in group.rows if row.kind == "loss"), key=recall, reverse=True)
     losses = [row for row in losses if row.figures.get(MEASURE)]
@@ -22,13 +36,13 @@ def summary(group: Group) -> str:
     first = losses[0]
     opening = f"{first.name} reaches {100 * recall(first):.2f} % Recall@1"
     if len(losses) == 1:
-        return f"{opening}{over(first)}.{about_floors(group, first)}"
+        return f"{opening}{over(first)}."
     second = losses[1]
     lead = 100 * (recall(first) - recall(second))
     if lead == 0:
         return f"{first.name} and {second.name} both reach {100 * recall(first):.2f} % Recall@1{over(first)}."
     sentence = f"{opening}{over(first)} and leads {second.name} by {lead:.2f} points"
-    return f"{sentence}{verdict(group, first, second)}{about_floors(group, first)}"
+    return f"{sentence}{verdict(group, first, second)}"
 
 
 def verdict(group: Group, first: Row, second: Row) -> str:
@@ -79,20 +93,7 @@ def training_noise(group: Group) -> float | None:
     return max(map(abs, differences)) if differences else None
 
 
-def about_floors(group: Group, first: Row) -> str:
-    """Say which floors no loss is above."""
-    above = [row for row in group.rows if row.kind == "floor" and recall(row) >= recall(first)]
-    words = [f"{row.name} ({100 * recall(row):.2f} %)" for row in above]
-    return f" No loss is above {' or '.join(words)}, which is not trained at all." if words else ""
-
-
 def over(row: Row) -> str:
     """Say over how many seeds a mean is."""
     seeds = len(row.figures[MEASURE])
     return f" in the mean of {seeds} seeds" if seeds > 1 else " with one seed"
-
-
-def recall(row: Row) -> float:
-    """Return the mean Recall@1, or less than any if there is none."""
-    mean = row.mean(MEASURE)
-    return -1.0 if mean is None else mean

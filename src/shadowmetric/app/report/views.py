@@ -17,7 +17,7 @@ from shadowmetric.app.report.planes import heatmap, plane
 from shadowmetric.app.report.portable import sentence
 from shadowmetric.app.report.showcase.gallery import KINDS
 from shadowmetric.app.report.showcase.showcase import Showcase
-from shadowmetric.app.report.summary import summary, training_noise
+from shadowmetric.app.report.summary import paragraphs, summary, training_noise
 from shadowmetric.app.report.words import (
     about_augmented,
     about_confusion,
@@ -28,6 +28,7 @@ from shadowmetric.app.report.words import (
     confusion_table,
     curve_tables,
     differing,
+    has_unseen_classes,
     results,
 )
 
@@ -62,6 +63,7 @@ def group_view(
         "id": name,
         "title": group.title,
         "summary": summary(group),
+        "paragraphs": paragraphs(group),
         "facts": about_test(group),
         "warnings": [*group.notes, *(find_changed_runs(group, showcases) if level.closer else [])],
         "results": table and as_view(table),
@@ -132,7 +134,9 @@ def closer_view(
         "images": level.losses > 0 and bool(first.gallery),
         "augmented": first.augmented if level.losses > 0 else None,
         "augmented_caption": about_augmented(next(iter(pairs.values()))[0].settings["augment"]),
-        "gallery_caption": about_gallery(min(level.queries, len(first.gallery) // len(KINDS))),
+        "gallery_caption": about_gallery(
+            min(level.queries, len(first.gallery) // len(KINDS)), has_unseen_classes(group)
+        ),
         "planes": about_points(first.points, len(first.classes)) if first.points else "",
         "confusion_caption": about_confusion(first.confusion),
         "confusion_tables": [as_view(confusion_table(name, one.confusion)) for name, (_, one) in pairs.items()],

@@ -7,6 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from shadowmetric.app.compare.wording import COLUMNS, by_seed, difference, figure
+from shadowmetric.app.compare.wording import about_test as describe_images
 from shadowmetric.app.report.charts import MEASURES, MemoryBar
 from shadowmetric.app.report.collect import Group, Member
 from shadowmetric.app.report.curves import by_epoch, mean_of
@@ -140,11 +141,11 @@ def environment(members: Sequence[Member], origins: Sequence[Mapping[str, Any]] 
 def about_test(group: Group) -> str:
     """Say what the figures were measured on."""
     for member in group.members:
-        setting = (member.scores or {}).get("setting")
-        if setting:
+        images = describe_images(member.scores)
+        if images:
+            setting = (member.scores or {})["setting"]
             how = "each among the others" if setting["protocol"] == "leave-one-out" else "each in a gallery"
-            opening = f"Test split: {setting['queries']:,} images of {setting['classes']:,} classes, searched {how}"
-            return f"{opening}; embeddings of {setting['dim']} numbers, compared by cosine."
+            return f"{images}, searched {how}; embeddings of {setting['dim']} numbers, compared by cosine."
     return ""
 
 
@@ -156,12 +157,18 @@ def about_augmented(kind: str) -> str:
     )
 
 
-def about_gallery(count: int) -> str:
-    """Say how queries were chosen."""
+def has_unseen_classes(group: Group) -> bool:
+    """Return whether training had none of the classes that are searched."""
+    return any((member.scores or {}).get("unseen_classes") for member in group.members)
+
+
+def about_gallery(count: int, unseen: bool = False) -> str:
+    """Say how queries were chosen; unseen: of classes that training did not have."""
+    whose = ", of a class that training never saw," if unseen else ""
     return (
-        "A test image and its nearest neighbors by cosine, itself left out. ✓ and a solid frame: its own class; "
-        "✗ and a dashed frame: another. Below each its similarity. Queries are sorted by MAP@R, ties by the place of "
-        f"the first right neighbor, then by lot: {count} drawn at random, which are the same for every "
+        f"A test image{whose} and its nearest neighbors by cosine, itself left out. ✓ and a solid frame: its own "
+        "class; ✗ and a dashed frame: another. Below each its similarity. Queries are sorted by MAP@R, ties by the "
+        f"place of the first right neighbor, then by lot: {count} drawn at random, which are the same for every "
         f"loss, the {count} worst, and the {count} best."
     )
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from shadowmetric.errors import Mistake
 from shadowmetric.progress import Report, silent
+from shadowmetric.runtime.threshold import EVEN
 
 if TYPE_CHECKING:
     from shadowmetric.app.serving.exporting.export import Exported
@@ -76,11 +77,14 @@ def index(
     *,
     approximate: str | None = None,
     batch: int = BATCH,
+    threshold: bool = True,
+    data_root: Place | None = None,
     tell: Report | None = None,
 ) -> Indexed | Filled:
     """Embed the images of a folder or a table into a file, or into a vector store if `out` is an address of one.
 
     out: by default what `default_index` says, which is refused if it is the index of another folder.
+    threshold: measure once, on the run's test images, from where on an image shows nothing that is in the catalog.
     """
     from shadowmetric.app.serving.galleries.gallery import is_store
     from shadowmetric.app.serving.indexing.listing import list_images
@@ -89,18 +93,25 @@ def index(
     if tell is not None:
         tell("listing images", 0.0)
     listing, model = list_images(Path(images)), open_model(Path(run))
+    notes: list[str] = []
+    if threshold:
+        from shadowmetric.app.serving.verification.catalog import add_threshold
+
+        add_threshold(Path(run), model, notes, data_root=path_of(data_root), tell=tell)
     if out is not None and is_store(str(out)):
         from shadowmetric.app.serving.stores.filling import fill_store
 
         filled = fill_store(model, listing, str(out), tell=tell, batch=batch)
-        filled.notes[:0] = listing.notes
+        filled.notes[:0] = [*listing.notes, *notes]
         return filled
     from shadowmetric.app.serving.indexing.build import build_index, check_same_folder
 
     if out is None:
         out = default_index(images)
         check_same_folder(out, listing)
-    return build_index(model, listing, Path(out), approximate=approximate, batch=batch, tell=tell)
+    made = build_index(model, listing, Path(out), approximate=approximate, batch=batch, tell=tell)
+    made.notes.extend(notes)
+    return made
 
 
 def default_index(images: Place) -> Path:
@@ -117,11 +128,14 @@ def search(
     label: str | None = None,
     model: Place | None = None,
     shown_from: Place | None = None,
+    rate: float | None = None,
     broken: list[str] | None = None,
     tell: Report | None = None,
 ) -> list[Answer]:
     """Return the k most similar indexed images of each; label: of one class; model: if it is not where it was.
 
+    Without a label an answer has the classes that the nearest images vote for, and whether the image is in the catalog
+    at all. rate: of images that show nothing of it, the share that may pass; by default both errors are about equal.
     shown_from: the indexed folder, if it is not where it was. broken: gets a sentence for each image that cannot be
     read, which is refused otherwise.
     """
@@ -136,7 +150,7 @@ def search(
     try:
         embedder = model_of(gallery.about, file_of(str(index)), path_of(model))
         answers = []
-        for answer in find(gallery, embedder, [Path(one) for one in images], k, label=label, broken=broken):
+        for answer in find(gallery, embedder, [Path(one) for one in images], k, label=label, rate=rate, broken=broken):
             answers.append(answer)
             tell("searching", len(answers) / len(images))
         return answers
@@ -148,30 +162,32 @@ def verify(
     run: Place,
     first: Place,
     second: Place,
-    rate: float = 0.01,
+    rate: float | None = None,
     *,
+    prior: float = EVEN,
     data_root: Place | None = None,
     notes: list[str] | None = None,
     tell: Report | None = None,
 ) -> Verified:
-    """Return whether two images show the same, at the threshold that takes at most so many pairs of two for one.
+    """Return whether two images show the same, by the probability that they do.
 
-    notes: gets a sentence if the threshold that was measured could not be kept.
+    prior: the share of the pairs that you compare that show the same. rate: decide at the threshold that takes at most
+    this share of the pairs of two classes for one. notes: gets a sentence if what was measured could not be kept.
     """
     from shadowmetric.app.serving.model import open_model
     from shadowmetric.app.serving.places import check_run
     from shadowmetric.app.serving.verification.calibration import calibrate
-    from shadowmetric.app.serving.verification.verifying import Verified, check_rate, cosine_of
+    from shadowmetric.app.serving.verification.verifying import Verified, check_shares, cosine_of
     from shadowmetric.app.training.runs.run import Run
 
-    check_rate(rate)
+    check_shares(rate, prior)
     check_run(Path(run), "; the threshold is measured on its test images")
     tell = tell or silent
     tell("opening the run", 0.0)
     model = open_model(Path(run))
     cosine = cosine_of(model, Path(first), Path(second))
     measured = calibrate(Run(Path(run)), model, data_root=path_of(data_root), tell=tell, notes=notes)
-    return Verified(**asdict(measured.decide(cosine, rate)), calibration=measured)
+    return Verified(**asdict(measured.decide(cosine, rate, prior)), calibration=measured)
 
 
 def serve(

@@ -37,10 +37,7 @@ TOLD = ("data", "loss", "margin", "miner", "backbone", "size", "dim", "epochs", 
 class Model(Protocol):
     """What embeds images. `embed` may be called from several threads."""
 
-    @property
-    def about(self) -> About:
-        """Return what is known of it: dim, fingerprint, shape, places and how it was trained; root is empty."""
-        ...
+    about: About  # dim, fingerprint, shape, places and how it was trained; root is empty
 
     def embed(self, squares: np.ndarray) -> np.ndarray:
         """Return the embeddings, (batch, dim) float32 of length 1, of (batch, channels, size, size) uint8."""

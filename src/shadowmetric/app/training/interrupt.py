@@ -1,8 +1,14 @@
-"""Ctrl-C and SIGTERM end a run between two batches, after its state was saved; a second Ctrl-C ends it at once."""
+"""Ctrl-C and SIGTERM end a run between two batches, after its state was saved; a second Ctrl-C ends it at once.
 
+A process that has nothing to save ends when the one that started it is gone (`end_with_parent`).
+"""
+
+import multiprocessing
+import os
 import signal
 import threading
 from collections.abc import Callable
+from multiprocessing.connection import wait
 from types import FrameType
 
 
@@ -32,3 +38,16 @@ class Stop:
         if self.signalled:
             raise KeyboardInterrupt
         self.signalled = True
+
+
+def end_with_parent() -> None:
+    """Let this process end as soon as the one that started it has ended, however that was."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=end_after, args=(parent.sentinel,), daemon=True).start()
+
+
+def end_after(sentinel: int) -> None:
+    """Wait for the end of a process, and end."""
+    wait([sentinel])
+    os._exit(1)

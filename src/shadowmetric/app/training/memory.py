@@ -29,6 +29,7 @@ from shadowmetric.batches.cached import BATCH_NORM_CHANGES, uses_batch_statistic
 from shadowmetric.batches.meter import held_bytes
 from shadowmetric.batches.sampler import shares
 from shadowmetric.errors import Mistake
+from shadowmetric.evaluation.collapse import collapse_bytes
 from shadowmetric.losses.sums import SummedLoss
 from shadowmetric.ops.memory import Sizes
 
@@ -88,7 +89,7 @@ def needs_of(setting: Setting, held: int, batch: int) -> Needs:
         images=batch * image * on_cpu,
         rows=3 * recipe.batch * rows,
         loss=loss_bytes(setting),
-        evaluation=2 * scored * rows * on_cpu,
+        evaluation=2 * scored * rows * on_cpu + collapse_bytes(len(setting.parts.dataset.test), settings.dim),
     )
 
 

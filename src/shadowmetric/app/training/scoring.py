@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.app.data.dataset import STANDARD, Dataset, Split
+from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, Dataset, Split
 from shadowmetric.app.data.loading import batches_in_order, choose_workers
 from shadowmetric.app.data.preprocessing import Preprocessing
 from shadowmetric.evaluation import MEASURES, Scores, evaluate
@@ -113,6 +113,7 @@ def scores_of_rows(
 ) -> tuple[Scores, dict[str, Any]]:
     """Return the scores of the embeddings of each part, by whatever they were made."""
     labels = {name: torch.from_numpy(split.labels) for name, split in parts_to_score(dataset).items()}
+    unseen = {"unseen_classes": dataset.kind == ZERO_SHOT}  # training had none of the test images' classes
     query, query_labels, progress = rows["test"], labels["test"], report or False
     if "train" not in rows:
         scores = evaluate(
@@ -124,7 +125,7 @@ def scores_of_rows(
             **how.of_evaluation(),
         )
         voters = "test" if scores.setting.protocol == "leave-one-out" else "gallery"
-        return scores, scores.as_dict() | {"accuracy_voters": f"{voters} images"}
+        return scores, scores.as_dict() | unseen | {"accuracy_voters": f"{voters} images"}
     scores = evaluate(query, query_labels, measures=RETRIEVAL, progress=progress, **how.of_evaluation())
     vote = evaluate(
         query,
@@ -137,4 +138,4 @@ def scores_of_rows(
     )
     scores.per_query["accuracy"] = vote.per_query["accuracy"]
     voted = {"accuracy": vote.accuracy, "macro_f1": vote.macro_f1, "accuracy_voters": "training images"}
-    return scores, scores.as_dict() | voted
+    return scores, scores.as_dict() | unseen | voted

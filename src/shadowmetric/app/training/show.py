@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 REFRESH = 0.2  # seconds between changes of the moving line
+BAR = 16  # letters
 
 
 @dataclass
@@ -96,7 +97,7 @@ class Screen(Silent):
     def stage(self, name: str, share: float) -> None:
         """Move the line, if it is time."""
         if self.wants():
-            self._move(f"{name}: {100 * share:.0f} %")
+            self._move(f"{name} {bar(share)} {100 * share:.0f} %")
 
     def wants(self) -> bool:
         """Return whether there is a terminal and the line has stood for a while."""
@@ -104,10 +105,8 @@ class Screen(Silent):
 
     def moment(self, moment: Moment) -> None:
         """Move the line."""
-        width = 16
-        full = round(width * moment.batch / max(1, moment.batches))
         parts = [
-            f"epoch {moment.epoch}/{moment.epochs} {'━' * full}{'╌' * (width - full)}",
+            f"epoch {moment.epoch}/{moment.epochs} {bar(moment.batch / max(1, moment.batches))}",
             f"loss {moment.loss:.4f}",
             f"{moment.images_per_second:,.0f} images/s",
         ]
@@ -151,6 +150,12 @@ class Screen(Silent):
             self.live = Live(console=self.console, transient=True, auto_refresh=False)
             self.live.start()
         self.live.update(Text(text, overflow="ellipsis", no_wrap=True), refresh=True)
+
+
+def bar(share: float) -> str:
+    """Return a bar of which a share is done."""
+    full = round(BAR * share)
+    return "━" * full + "╌" * (BAR - full)
 
 
 def epoch_sentence(line: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from dataset_trees import hold_to_counts, hold_to_files, image, refusal, rows_of, text
+from dataset_trees import hold_to_counts, hold_to_files, hold_to_places, image, labeled, move, refusal, rows_of, text
 from scipy.io import savemat
 
 from shadowmetric.app.data.datasets import cars196
@@ -124,3 +124,40 @@ def test_without_scipy_the_extra_is_named(root, monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.io", None)
     with pytest.raises(DataMistake, match=r"run `pip install 'shadowmetric\[datasets\]'`"):
         CARS196.read(root, False)
+
+
+def test_places(root):
+    hold_to_places(CARS196, root)
+
+
+def test_where_people_have_the_later_release(later_root):
+    hold_to_places(CARS196, later_root)
+    before = labeled(CARS196.read(later_root, True))
+    folder = later_root / "stanford_cars"
+    for part in ("cars_train", "cars_test"):  # as Kaggle unpacks it
+        move(folder, part, "away")
+        move(folder, "away", f"{part}/{part}")
+    move(folder, "devkit", "car_devkit/devkit")
+    assert labeled(CARS196.read(later_root, True)) == before
+
+
+def test_the_images_decide_which_list_is_read(root, later_root):
+    """Many people have cars_annos.mat beside the later release, whose images it does not name."""
+    move(root, "stanford_cars/cars_annos.mat", "later/stanford_cars/cars_annos.mat")
+    assert [path for path, _ in rows_of(CARS196.read(later_root, True))["test"]] == ["cars_train/00001.jpg"]
+
+
+@pytest.mark.parametrize("place", ["car_data/car_data/{}", "car_data/{}", "{}", "images"])
+def test_folders_that_are_named_as_classes(tmp_path, place):
+    names = [
+        "Eagle Talon Hatchback 1998",
+        "FIAT 500 Abarth 2012",
+        "AM General Hummer SUV 2000",
+        "Ram C-V Cargo Van 2012",
+    ]
+    for number, name in enumerate(names):
+        image(tmp_path / "stanford_cars" / place.format("test" if number % 2 else "train") / name / f"{number}.jpg")
+    assert labeled(CARS196.read(tmp_path, True)) == {
+        "train": [("0.jpg", names[0]), ("2.jpg", names[2])],
+        "test": [("1.jpg", names[1]), ("3.jpg", names[3])],
+    }

@@ -1,7 +1,19 @@
 """CUB-200-2011: its three lists, and classes up to 100 against the others."""
 
 import pytest
-from dataset_trees import change_line, hold_to_counts, hold_to_files, hold_to_text, image, refusal, rows_of, text
+from dataset_trees import (
+    change_line,
+    hold_to_counts,
+    hold_to_files,
+    hold_to_places,
+    hold_to_text,
+    image,
+    labeled,
+    move,
+    refusal,
+    rows_of,
+    text,
+)
 
 from shadowmetric.app.data.datasets import cub200
 from shadowmetric.app.data.datasets.cub200 import CUB200
@@ -75,3 +87,36 @@ def test_a_line_that_is_wrong(root, name, number, line, expected):
     sentence = refusal(CUB200, root, True)
     assert sentence.startswith(f"{path}, line {number}, is {line!r}; expected ")
     assert expected in sentence
+
+
+def test_places(root):
+    hold_to_places(CUB200, root)
+
+
+@pytest.mark.parametrize("inside", ["images", ".", "train"])
+def test_folders_of_classes_without_lists(root, inside):
+    before = labeled(CUB200.read(root, True))
+    folder = root / "CUB_200_2011"
+    for name in ("classes.txt", "images.txt", "image_class_labels.txt"):
+        (folder / name).unlink()
+    (folder / "images").rename(folder / "pool")
+    for place, path in enumerate(sorted((folder / "pool").iterdir())):
+        other = "test" if inside == "train" and place % 2 else inside  # the parts of classification are pooled
+        (folder / other).mkdir(exist_ok=True)
+        path.rename(folder / other / path.name)
+    if inside == ".":
+        move(folder, CLASSES[1], "001.Black_footed_Albatross")
+        before["train"] = sorted(
+            (name, known.replace(CLASSES[1], "001.Black_footed_Albatross")) for name, known in before["train"]
+        )
+    dataset = CUB200.read(root, True)
+    assert labeled(dataset) == before
+    assert "Read from CUB_200_2011: a folder per class." in dataset.notes
+
+
+def test_a_folder_that_is_no_class(root):
+    folder = root / "CUB_200_2011"
+    for name in ("classes.txt", "images.txt", "image_class_labels.txt"):
+        (folder / name).unlink()
+    move(folder, "images/001.Albatross", "images/Albatross")
+    assert "expected an image in a folder of a class, such as 001.Black_footed_Albatross" in refusal(CUB200, root, True)

@@ -4,10 +4,22 @@ import random
 
 import numpy as np
 import pytest
-from dataset_trees import change_line, hold_to_counts, hold_to_files, hold_to_text, image, refusal, rows_of, text
+from dataset_trees import (
+    change_line,
+    hold_to_counts,
+    hold_to_files,
+    hold_to_places,
+    hold_to_text,
+    image,
+    labeled,
+    move,
+    refusal,
+    rows_of,
+    text,
+)
 
 from shadowmetric.app.data.datasets import ham10000
-from shadowmetric.app.data.datasets.ham10000 import DIAGNOSES, HAM10000, parse_ham10000
+from shadowmetric.app.data.datasets.ham10000 import DIAGNOSES, HAM10000, parse_table
 
 HEADER = "lesion_id,image_id,dx,dx_type,age,sex,localization"
 ROWS = [
@@ -54,7 +66,7 @@ def test_a_fifth_of_each_diagnosis_tests(tmp_path):
         for photo in range(1 + lesion % 2)
     ]
     table(tmp_path, rows)
-    dataset = parse_ham10000(tmp_path)
+    dataset = parse_table(HAM10000, tmp_path)
     train, test = (np.bincount(split.labels) for split in (dataset.train, dataset.test))
     assert test / (train + test) == pytest.approx(0.2, abs=0.01)
     assert not set(dataset.train.groups) & set(dataset.test.groups)
@@ -115,3 +127,63 @@ def test_a_line_without_end(root):
     path = root / "HAM10000" / "HAM10000_metadata.csv"
     change_line(path, 7, "HAM_0000001," + "x" * 200_000)
     assert refusal(HAM10000, root, True).startswith(f"{path}, line 7, is 'HAM_0000001,xxx")
+
+
+def test_places(root):
+    hold_to_places(HAM10000, root)
+
+
+@pytest.mark.parametrize(("name", "between"), [("HAM10000_metadata", ","), ("HAM10000_metadata.tab", "\t")])
+def test_the_table_as_the_dataverse_gives_it(root, name, between):
+    before = rows_of(HAM10000.read(root, True))
+    path = root / "HAM10000" / "HAM10000_metadata.csv"
+    path.write_text(path.read_text().replace(",", between))
+    path.rename(path.with_name(name))
+    assert rows_of(HAM10000.read(root, True)) == before
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "ham10000_images_part_1",
+        "HAM10000_images_part_1/HAM10000_images_part_1",
+        "all_images",
+        "train/nv",
+        ".",
+        "images",
+    ],
+)
+def test_where_people_have_the_images(root, place):
+    before = labeled(HAM10000.read(root, True))
+    folder = root / "HAM10000"
+    (folder / "HAM10000_images").rename(folder / "pool")
+    (folder / place).mkdir(parents=True, exist_ok=True)
+    for path in (folder / "pool").iterdir():
+        path.rename(folder / place / path.name)
+    assert labeled(HAM10000.read(root, True)) == before
+
+
+def test_copies_beside_the_official_folder_are_not_read(root):
+    before = rows_of(HAM10000.read(root, True))
+    for _, name, _ in ROWS:
+        image(root / "HAM10000" / "augmented" / f"{name}.jpg")
+    assert rows_of(HAM10000.read(root, True)) == before
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_the_lists_of_the_challenge_give_the_same_parts(root, inside):
+    before = labeled(HAM10000.read(root, True))
+    folder, columns = root / "HAM10000", ("mel", "nv", "bcc", "akiec", "bkl", "df", "vasc")
+    truth, lesions = "ISIC2018_Task3_Training_GroundTruth", "ISIC2018_Task3_Training_LesionGroupings"
+    marks = [
+        ",".join([name, *("1.0" if one == known else "0.0" for one in columns)])
+        for _, name, known in sorted(ROWS, key=lambda row: row[1])
+    ]
+    text(folder / (f"{truth}/{truth}.csv" if inside else f"{truth}.csv"), "image,MEL,NV,BCC,AKIEC,BKL,DF,VASC", *marks)
+    rows = [f"{name},{lesion},histopathology" for lesion, name, _ in ROWS]
+    text(folder / f"{lesions}.csv", "image,lesion_id,diagnosis_confirm_type", *rows)
+    (folder / "HAM10000_metadata.csv").unlink()
+    move(folder, "HAM10000_images", "ISIC2018_Task3_Training_Input")
+    dataset = HAM10000.read(root, True)
+    assert labeled(dataset) == before
+    assert "Read from HAM10000: the lists of the ISIC challenge 2018." in dataset.notes

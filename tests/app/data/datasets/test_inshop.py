@@ -1,7 +1,19 @@
 """In-Shop: one list, three parts, and queries that are searched in a gallery of their own."""
 
 import pytest
-from dataset_trees import change_line, hold_to_counts, hold_to_files, hold_to_text, image, refusal, rows_of, text
+from dataset_trees import (
+    change_line,
+    hold_to_counts,
+    hold_to_files,
+    hold_to_places,
+    hold_to_text,
+    image,
+    labeled,
+    move,
+    refusal,
+    rows_of,
+    text,
+)
 
 from shadowmetric.app.data.datasets import inshop
 from shadowmetric.app.data.datasets.inshop import INSHOP
@@ -66,3 +78,19 @@ def test_a_line_that_is_wrong(root, line):
     change_line(path, 4, line)
     wanted = f"{path}, line 4, is {line!r}; expected `image_name item_id train|query|gallery`."
     assert refusal(INSHOP, root, True) == wanted
+
+
+def test_places(root):
+    hold_to_places(INSHOP, root)
+
+
+@pytest.mark.parametrize("place", ["list_eval_partition.txt", "Anno/list_eval_partition.txt"])
+@pytest.mark.parametrize("images", ["img_highres", "Img/img_highres", "Img/img"])
+def test_where_people_have_the_list_and_the_images(root, place, images):
+    before = labeled(INSHOP.read(root, True))
+    folder = root / "In-shop"
+    move(folder, "Eval/list_eval_partition.txt", place)
+    move(folder, "img", images)
+    dataset = INSHOP.read(root, True)
+    assert labeled(dataset) == before
+    assert dataset.train.images.read(0).shape == (3, 3, 4)

@@ -4,11 +4,11 @@ import sys
 
 import numpy as np
 import pytest
-from dataset_trees import hold_to_counts, hold_to_files, image, refusal, rows_of, text
+from dataset_trees import hold_to_counts, hold_to_files, hold_to_places, image, labeled, move, refusal, rows_of, text
 from openpyxl import Workbook
 
 from shadowmetric.app.data.datasets import odir5k
-from shadowmetric.app.data.datasets.odir5k import CLASSES, ODIR5K, meanings, parse_odir5k
+from shadowmetric.app.data.datasets.odir5k import CLASSES, ODIR5K, meanings, parse_table
 from shadowmetric.errors import DataMistake
 
 SIDES = ("Left-Fundus", "Right-Fundus", "Left-Diagnostic Keywords", "Right-Diagnostic Keywords")
@@ -113,7 +113,7 @@ def test_an_eye_with_one_class_is_kept_and_patients_are_not_parted(root):
 def test_a_fifth_of_each_class_tests(tmp_path):
     words = list(WORDS.values())
     table(tmp_path / "ODIR-5K", [cells(number, words[number % 8], words[number % 8]) for number in range(800)])
-    dataset = parse_odir5k(tmp_path)
+    dataset = parse_table(ODIR5K, tmp_path)
     train, test = (np.bincount(split.labels) for split in (dataset.train, dataset.test))
     assert train.tolist() == [160] * 8
     assert test.tolist() == [40] * 8
@@ -176,3 +176,24 @@ def test_without_openpyxl_the_extra_is_named(root, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(DataMistake, match=r"run `pip install 'shadowmetric\[datasets\]'`"):
         ODIR5K.read(root, False)
+
+
+def test_places(root):
+    hold_to_places(ODIR5K, root)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("ODIR-5K_Training_Annotations(Updated)_V2.xlsx", "ODIR-5K_Training_Images/ODIR-5K_Training_Dataset"),
+        ("data.xlsx", "ODIR-5K_Training_Images"),
+        ("Training Set/Annotation/training annotation (English).xlsx", "Training Set/Images"),
+    ],
+)
+def test_where_people_have_the_table_and_the_images(root, name, place):
+    before = labeled(ODIR5K.read(root, True))
+    move(root / "ODIR-5K", "data.xlsx", name)
+    move(root / "ODIR-5K", "Training Images", place)
+    dataset = ODIR5K.read(root, True)
+    assert labeled(dataset) == before
+    assert dataset.train.images.read(0).shape == (3, 3, 4)

@@ -1,7 +1,18 @@
 """Stanford Online Products: two lists, two sets of things."""
 
 import pytest
-from dataset_trees import change_line, hold_to_counts, hold_to_files, hold_to_text, image, refusal, rows_of, text
+from dataset_trees import (
+    change_line,
+    hold_to_counts,
+    hold_to_files,
+    hold_to_places,
+    hold_to_text,
+    image,
+    move,
+    refusal,
+    rows_of,
+    text,
+)
 
 from shadowmetric.app.data.datasets import sop
 from shadowmetric.app.data.datasets.sop import SOP
@@ -53,3 +64,15 @@ def test_a_line_that_is_wrong(root, line):
     path = root / "Stanford_Online_Products" / "Ebay_train.txt"
     change_line(path, 3, line)
     assert refusal(SOP, root, True) == f"{path}, line 3, is {line!r}; expected `{HEADER}`."
+
+
+def test_places(root):
+    hold_to_places(SOP, root)
+
+
+def test_lists_and_images_in_folders_of_their_own(root):
+    before = rows_of(SOP.read(root, True))
+    folder = root / "Stanford_Online_Products"
+    for path in list(folder.iterdir()):
+        move(folder, path.name, f"{'Info_Files' if path.suffix == '.txt' else 'images'}/{path.name}")
+    assert rows_of(SOP.read(root, True)) == before

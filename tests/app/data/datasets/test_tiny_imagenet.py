@@ -1,7 +1,19 @@
 """Tiny ImageNet: training folders, a list of test images, gray ones among them."""
 
 import pytest
-from dataset_trees import change_line, hold_to_counts, hold_to_files, hold_to_text, image, refusal, rows_of, text
+from dataset_trees import (
+    change_line,
+    hold_to_counts,
+    hold_to_files,
+    hold_to_places,
+    hold_to_text,
+    image,
+    labeled,
+    move,
+    refusal,
+    rows_of,
+    text,
+)
 
 from shadowmetric.app.data.datasets import tiny_imagenet
 from shadowmetric.app.data.datasets.tiny_imagenet import TINY_IMAGENET
@@ -75,3 +87,30 @@ def test_a_line_that_is_wrong(root, name, line, expected):
     sentence = refusal(TINY_IMAGENET, root, True)
     assert sentence.startswith(f"{path}, line 2, is {line!r}; expected ")
     assert expected in sentence
+
+
+def test_places(root):
+    hold_to_places(TINY_IMAGENET, root)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize("place", ["val/{}", "val/{}/images", "val/images/{}"])
+def test_val_images_that_were_sorted_into_classes(root, place, listed):
+    before = labeled(TINY_IMAGENET.read(root, True))
+    folder = root / "tiny-imagenet-200"
+    for number, wnid in enumerate((CAT, REEL, CAT)):
+        move(folder, f"val/images/val_{number}.JPEG", f"{place.format(wnid)}/val_{number}.JPEG")
+    if not listed:
+        (folder / "val" / "val_annotations.txt").unlink()
+    dataset = TINY_IMAGENET.read(root, True)
+    assert labeled(dataset) == before
+    assert dataset.test.images.read(0).shape == (3, 3, 4)
+
+
+def test_train_images_without_the_folder_between(root):
+    before = labeled(TINY_IMAGENET.read(root, True))
+    for wnid in (CAT, REEL, BARE):
+        folder = root / "tiny-imagenet-200" / "train" / wnid
+        for path in list((folder / "images").glob("*.JPEG")):
+            path.rename(folder / path.name)
+    assert labeled(TINY_IMAGENET.read(root, True)) == before

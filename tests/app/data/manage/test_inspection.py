@@ -41,13 +41,31 @@ def test_copies_within_and_across_the_parts_are_named():
     assert found.parts["test"].copies == 2
     assert found.shared_named == (("test 0", "train 1"), ("test 3", "train 1"))
     assert found.conflicts == 2
-    assert found.faults() == ["2 test images are training images too; remove them from one side."]
+    assert found.conflicts_named == (("train 3 (b)", "train 0 (a)"), ("test 3 (b)", "train 1 (a)"))
+    assert found.faults() == []
+    assert found.findings() == [
+        "2 test images are among the training images too, which flatters scores; keep each on one side.",
+        "2 images have two classes or more; keep one of each.",
+    ]
 
 
-def test_what_is_shared_is_no_fault_of_an_official_copy():
+def test_each_further_class_of_an_image_is_named_once():
+    train = split([1, 1, 1, 1, 5], [0, 1, 1, 2, 0], title="train")
+    found = inspect(dataset(train, split([6, 7], [1, 2])))
+    assert found.conflicts == 1
+    assert found.conflicts_named == (("train 1 (b)", "train 0 (a)"), ("train 3 (c)", "train 0 (a)"))
+
+
+def test_what_was_not_read_is_a_finding_and_no_note():
+    found = inspect(dataset(split([1, 2], [0, 1]), split([3], [0]), notes=("x", "y"), findings=("y",)), quick=True)
+    assert (found.notes, found.findings(), found.faults()) == (("x",), ["y"], [])
+
+
+def test_what_is_shared_is_found_in_an_official_copy_too():
     reader = replace(DATASETS["cub200"], images={"train": 2, "test": 1}, classes={"train": 1, "test": 1})
     found = inspect(dataset(split([1, 2], [0, 0]), split([1], [0])), reader)
     assert (found.shared, found.faults()) == (1, [])
+    assert found.findings()[0].startswith("1 test image is among the training images too")
 
 
 def test_the_gallery_is_a_part_like_others():
@@ -73,9 +91,9 @@ def test_counts_beside_the_official_ones():
 
 def test_overlap_is_a_fault():
     zero_shot = dataset(split([1, 2], [0, 1]), split([3, 4], [1, 2]), ZERO_SHOT)
-    assert inspect(zero_shot).faults() == ["1 classes are in training and test, which must have none in common."]
+    assert inspect(zero_shot).faults() == ["1 class is in training and test, which must have none in common."]
     grouped = dataset(split([1, 2], [0, 1], [5, 6]), split([3, 4], [0, 1], [6, 7]))
-    assert inspect(grouped).faults() == ["1 groups are on both sides of the split; each belongs to one."]
+    assert inspect(grouped).faults() == ["1 group is on both sides of the split; each belongs to one."]
     assert inspect(dataset(split([1], [0]), split([2, 3], [1, 2]))).new_classes == 2
 
 

@@ -5,6 +5,7 @@ import pytest
 from shadowmetric.app.data.datasets.downloads import download_with_torchvision
 from shadowmetric.app.data.manage.placing import stage_data_root
 from shadowmetric.errors import DataMistake
+from shadowmetric.runtime.unfinished import MACHINE
 
 
 def make(fresh, folder="a/b"):
@@ -20,6 +21,18 @@ def test_the_folder_is_moved_and_nothing_else(tmp_path):
         assert fresh.parent == root
         assert not (root / "a").exists()
     assert [path.relative_to(root).as_posix() for path in sorted(root.rglob("*"))] == ["a", "a/b", "a/b/file"]
+
+
+def test_what_a_killed_command_left_is_removed_by_the_next_and_not_what_is_under_way(tmp_path):
+    left = tmp_path / f".new.{MACHINE}{'0' * 10}"
+    make(left)
+    with stage_data_root(tmp_path, "a/b") as fresh:
+        assert not left.exists()
+        make(fresh)
+        with stage_data_root(tmp_path, "c") as other:
+            make(other, "c")
+        assert (fresh / "a/b/file").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "c"]
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, DataMistake])

@@ -93,7 +93,7 @@ def test_lone_classes_are_counted():
 def test_what_is_refused():
     with pytest.raises(DataMistake, match=r"toy has 3 images of 1 class \(a\); give two or more classes"):
         assemble("toy", whole([0, 0, 0]), ("a",))
-    with pytest.raises(DataMistake, match="3 training and 0 test images in 3 classes"):
+    with pytest.raises(DataMistake, match="3 training images and no test images in 3 classes"):
         assemble("toy", whole([0, 1, 2]), ("a", "b", "c"))
-    with pytest.raises(DataMistake, match="0 training and 2 test images"):
+    with pytest.raises(DataMistake, match="no training images and 2 test images"):
         assemble("toy", whole([0, 1]), ("a", "b"), np.array([True, True]))

@@ -32,6 +32,16 @@ def test_a_table_with_a_split(table):
     assert found.gallery is None
 
 
+def test_headings_in_any_case(table):
+    found = read_csv(
+        table(" Path ,LABEL,Split,Is_Query,IS_GALLERY", "0.png,A,Train,,", "1.png,b,TEST,1,0", "2.png,b,test,0,1")
+    )
+    assert found.train.images.paths == ["0.png"]
+    assert found.classes == ("A", "b")  # what stands below them keeps its case
+    assert found.test.images.paths == ["1.png"]
+    assert found.gallery is not None
+
+
 def test_other_classes_in_the_test_part_make_it_zero_shot(table):
     found = read_csv(table("path,label,split", "0.png,10,train", "1.png,9,test"))
     assert found.kind == ZERO_SHOT
@@ -81,15 +91,21 @@ def test_test_images_that_are_all_both_are_searched_among_each_other(table):
         (["path,name", "0.png,a"], r"no column 'label' in its first line \(path, name\)"),
         ([""], r"no column 'path' in its first line"),
         (["path,label,path", "0.png,a,1.png"], "more than one column 'path'"),
+        (["path,label,Path", "0.png,a,1.png"], r"more than one column 'path' in its first line \(path, label, Path\)"),
+        (["path,label,split,Split", "0.png,a,train,test"], "more than one column 'split'"),
+        (["path", "0.png"], r"no column 'label'"),
         (["path,label"], "has a header and no lines"),
         (["path,label", "0.png,a,b"], "line 2: 3 values for 2 columns"),
-        (["path,label", "0.png,a", "1.png"], "line 3: 1 values for 2 columns"),
+        (["path,label", "0.png,a", "1.png"], "line 3: 1 value for 2 columns"),
         (["path,label", "0.png,a", "1.png, "], "line 3: the label is empty"),
-        (["path,label", "0.png,a", "x.png,b", "y.png,b"], "2 of 3 files are not there, the first in line 3: .*x.png"),
+        (
+            ["path,label", "0.png,a", "x.png,b", "y.png,b"],
+            "names 2 files that are not there, of 3; the first, in line 3, is .*x.png",
+        ),
         (["path,label", "0.png,a", "1.png,b", "0.png,b"], "line 4: 0.png is in line 2 already"),
         (["path,label,split", "0.png,a,train", "1.png,b,tset"], "line 3: the split is 'tset'; give train or test"),
         (["path,label,split", "0.png,a,train", "1.png,b,val", "2.png,b,test"], "splits test and val; give train and"),
-        (["path,label,split", "0.png,a,train", "1.png,b,train"], "2 training and 0 test images"),
+        (["path,label,split", "0.png,a,train", "1.png,b,train"], "2 training images and no test images"),
         (["path,label,is_query,is_gallery", *(f"{n}.png,{n % 2},1,0" for n in range(8))], "only some of the columns"),
         (["path,label,split,is_query", "0.png,a,train,", "1.png,b,test,1"], "only some of the columns"),
         ([ROLES, "0.png,a,train,,", "1.png,b,test,maybe,1"], "line 3: is_query is 'maybe'; give true or false"),

@@ -67,7 +67,7 @@ def test_hidden_files_and_others_are_passed_over(folder):
     (folder / "a/labels.txt").write_text("x")
     found = read_folder(folder)
     assert len(files(found)) == 5
-    assert "1 files that are no images by their endings were passed over." in found.notes
+    assert "1 file that is no image by its ending was passed over." in found.notes
 
 
 def test_links_that_lead_out_are_not_followed(folder, tmp_path_factory):
@@ -79,7 +79,46 @@ def test_links_that_lead_out_are_not_followed(folder, tmp_path_factory):
     (folder / "c").symlink_to(outside, target_is_directory=True)
     found = read_folder(folder)
     assert files(found) == ["a/in.png", "a/x.jpeg", "a/y.png", "b/10.png", "b/2.png", "b/deep/er/1.JPG"]
-    assert "3 links were not followed." in found.notes
+    assert found.findings == ("3 links were not followed: a/folder, a/out.png, c.",)
+    assert set(found.findings) <= set(found.notes)
+
+
+def test_whatever_may_have_been_meant_as_data_is_named(folder, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    image(outside / "1.png")
+    (folder / "linked").symlink_to(outside, target_is_directory=True)
+    for name in ("c", "d/deep", ".hidden"):
+        (folder / name).mkdir(parents=True)
+    (folder / "d" / "readme.txt").write_text("no image")
+    for name in ("lone.png", "other.JPG", ".thumb.png"):
+        image(folder / name)
+    found = read_folder(folder)
+    assert found.classes == ("a", "b")
+    assert found.findings == (
+        "1 link was not followed: linked.",
+        "2 class folders have no images: c, d.",
+        "2 images outside any class folder were not read: lone.png, other.JPG.",
+    )
+
+
+def test_of_both_parts_too(tmp_path):
+    for name in ("train/a/1.png", "train/b/1.png", "test/b/1.png", "test/stray.png", "top.png", "val/a/1.png"):
+        image(tmp_path / name)
+    (tmp_path / "train/c").mkdir()
+    (tmp_path / "test/a").symlink_to(tmp_path / "train/a", target_is_directory=True)
+    assert read_folder(tmp_path).findings == (
+        "1 link was not followed: test/a.",
+        "1 class folder has no images: train/c.",
+        "1 folder beside train and test was not read: val.",
+        "2 images outside any class folder were not read: test/stray.png, top.png.",
+    )
+
+
+def test_of_many_the_first_are_named(folder):
+    for number in range(7):
+        (folder / f"empty {number}").mkdir()
+    wanted = "7 class folders have no images: empty 0, empty 1, empty 2, empty 3, empty 4 and 2 more."
+    assert read_folder(folder).findings == (wanted,)
 
 
 def test_what_is_refused(tmp_path):
@@ -87,12 +126,17 @@ def test_what_is_refused(tmp_path):
         read_folder(tmp_path / "nothing")
     with pytest.raises(DataMistake, match="is empty; put the images"):
         read_folder(tmp_path)
-    (tmp_path / "a").mkdir()
+    (tmp_path / "words.txt").touch()
+    with pytest.raises(DataMistake, match="has neither folders nor images; put"):
+        read_folder(tmp_path)
     image(tmp_path / "1.png")
-    with pytest.raises(DataMistake, match="has 1 folders without images and 1 images outside of folders"):
+    with pytest.raises(DataMistake, match="has 1 image outside of folders; put"):
+        read_folder(tmp_path)
+    (tmp_path / "a").mkdir()
+    with pytest.raises(DataMistake, match="has 1 folder without images and 1 image outside of folders; put"):
         read_folder(tmp_path)
     image(tmp_path / "a/1.png")
-    with pytest.raises(DataMistake, match=r"has 1 images of 1 class \(a\)"):
+    with pytest.raises(DataMistake, match=r"has 1 image of 1 class \(a\)"):
         read_folder(tmp_path)
     with pytest.raises(DataMistake, match="is a file"):
         read_folder(tmp_path / "1.png")

@@ -20,6 +20,7 @@ from shadowmetric.runtime.bundle import Bundle
 from shadowmetric.runtime.images import open_image
 from shadowmetric.runtime.index_file import read_index, write_index
 from shadowmetric.runtime.model import OnnxModel
+from shadowmetric.runtime.unfinished import MACHINE
 
 pytest_plugins = ["exported_fixtures"]
 
@@ -112,6 +113,7 @@ def test_the_float_model_is_taken_if_the_other_was_refused(digits_run, exported,
 def test_a_bundle_takes_the_place_of_a_bundle_and_says_what_is_gone(digits_run, exported, copy, tmp_path):
     fewer = write_digits(tmp_path / "fewer", count=1)
     (fewer / "digit 3" / "broken.png").write_bytes(b"no image")
+    (tmp_path / f".bundle.{MACHINE}{'0' * 10}" / "bundle").mkdir(parents=True)  # what a killed export left
     found = write_bundle(digits_run, exported, copy, fewer)
     assert (found.images, len(found.broken)) == (10, 1)
     assert "digit 3/broken.png" in found.broken[0]
@@ -140,6 +142,23 @@ def test_a_rename_that_fails_brings_the_old_bundle_back(copy, tmp_path):
         bundling.take_place(tmp_path / "nowhere", copy)
     assert names(tmp_path) == ["bundle"]
     assert (copy / "model.onnx").is_file()
+
+
+def test_a_bundle_that_a_kill_left_aside_comes_back(copy, tmp_path):
+    before = names(copy)
+    aside = copy.rename(tmp_path / ".bundle.before")
+    check_place(copy)
+    assert names(tmp_path) == ["bundle"]
+    assert names(copy) == before
+    shutil.copytree(copy, aside)
+    (aside / "model.onnx").unlink()  # another took its place, and a kill came while it was removed
+    check_place(copy)
+    assert names(tmp_path) == ["bundle"]
+    assert names(copy) == before
+    aside.mkdir()
+    (aside / "holiday.jpg").touch()  # somebody else's
+    check_place(copy)
+    assert (aside / "holiday.jpg").exists()
 
 
 def test_a_folder_with_other_things_is_refused_and_an_empty_one_is_not(copy, tmp_path):

@@ -89,7 +89,7 @@ def test_links_are_followed_to_files_of_the_folder_alone(tmp_path):
     (inside / "up").symlink_to(inside)
     found = list_images(inside)
     assert [listed.path for listed in found.images] == ["a/1.png", "b/2.png", "b/again.png"]
-    assert found.notes == ["4 links were not followed."]
+    assert found.notes == ["4 links were not followed: b/secret.png, c, d, up."]
 
 
 def test_links_to_nothing_and_to_each_other_do_no_harm(tmp_path):
@@ -166,6 +166,12 @@ def write_images(folder, *names):
         write_image(folder / name, number)
 
 
+def test_headings_of_a_table_in_any_case(tmp_path):
+    touch(tmp_path, "1.png")
+    assert list_images(table(tmp_path, "PATH, Label \n1.png,Bee\n")).images == [("1.png", "Bee")]
+    assert list_images(table(tmp_path, "Class,Path\nBee,1.png\n")).images == [("1.png", "Bee")]
+
+
 def test_absolute_paths_in_one_folder_have_that_root_wherever_the_table_is(tmp_path):
     write_images(tmp_path, "images/a/1.png", "images/b/2.png")
     (tmp_path / "images" / "a" / "broken.png").touch()
@@ -237,14 +243,16 @@ def test_an_image_may_stand_there_twice_with_one_class(tmp_path):
     [
         ("", "has no column 'path' in its first line (empty)"),
         ("file,label\n1.png,a\n", "has no column 'path' in its first line (file, label)"),
+        ("Path,path\n1.png,1.png\n", "has more than one column 'path' in its first line (Path, path)"),
+        ("path,Class,class\n1.png,a,b\n", "has more than one column 'class' in its first line"),
         ("path,label\n", "has no images"),
         ("path,label\n,a\n", "line 2: the path is ''; fill it in or remove the line."),
         ("path\n1.png\na\0b.png\n", "line 3: the path is 'a\\x00b.png'"),
-        ("path\n1.png\nmissing.png\ngone.png\n", "2 of 3 files are not there, the first is "),
-        ("path\n../../../../../../../../etc/none.png\n", "1 of 1 files are not there"),
-        ("path\n" + "x" * 300 + ".png\n", "1 of 1 files are not there"),
-        ("path\n" + "x/" * 3000 + ".png\n", "1 of 1 files are not there"),
-        ("path\n.\n", "1 of 1 files are not there"),
+        ("path\n1.png\nmissing.png\ngone.png\n", "names 2 files that are not there, of 3; the first is "),
+        ("path\n../../../../../../../../etc/none.png\n", "names 1 file that is not there, of 1; the first is"),
+        ("path\n" + "x" * 300 + ".png\n", "names 1 file that is not there, of 1; the first is"),
+        ("path\n" + "x/" * 3000 + ".png\n", "names 1 file that is not there, of 1; the first is"),
+        ("path\n.\n", "names 1 file that is not there, of 1; the first is"),
         ('path\n"1.png\n', "is no CSV file in UTF-8"),
         ("path\n" + "x" * 200_000 + "\n", "is no CSV file in UTF-8"),
     ],
@@ -261,7 +269,7 @@ def test_files_that_are_no_tables_are_refused(tmp_path):
 
 def test_a_pipe_in_a_table_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "pipe.png")
-    assert "1 of 1 files are not there" in refusal(table(tmp_path, "path\npipe.png\n"))
+    assert "names 1 file that is not there, of 1; the first is" in refusal(table(tmp_path, "path\npipe.png\n"))
 
 
 def test_the_order_does_not_depend_on_the_disk(tmp_path, monkeypatch):

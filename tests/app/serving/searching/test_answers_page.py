@@ -10,7 +10,8 @@ from shadowmetric.app.serving.searching.answers_page import page_of
 from shadowmetric.app.serving.searching.search import Answer, search
 from shadowmetric.runtime.entries import Entry, Hit, key_of
 
-OURS = {"html", "meta", "title", "style", "h1", "h2", "section", "ol", "li", "figure", "figcaption", "img", "b", "br"}
+OURS = {"html", "meta", "title", "style", "h1", "h2", "section", "ol", "li"}
+OURS |= {"figure", "figcaption", "img", "b", "br", "p"}
 
 
 class Read(HTMLParser):

@@ -135,8 +135,8 @@ def test_classes_that_are_apart_are_told_apart():
     assert decision.same
     assert (decision.false_accept_rate, decision.true_accept_rate) == (0.0, 1.0)
     assert not found.decide(0.0, found.least_rate()).same
-    assert found.decide(1.0, 0.5).confidence > 0.97  # of 40 pairs
-    assert found.decide(0.0, 0.5).confidence < 0.03
+    assert found.decide(1.0, 0.5).probability > 0.97  # of 40 pairs
+    assert found.decide(0.0, 0.5).probability < 0.03
 
 
 @pytest.fixture(scope="module")

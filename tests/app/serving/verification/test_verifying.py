@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from image_folders import FakeModel, pixels, write_image
 
-from shadowmetric.app.serving.verification.verifying import check_rate, cosine_of
+from shadowmetric.app.serving.verification.verifying import check_shares, cosine_of
 from shadowmetric.errors import BrokenImage, Mistake
 
 
@@ -41,5 +41,12 @@ def test_a_missing_image_is_named(pair, tmp_path):
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1.5, float("nan")])
 def test_a_rate_is_a_share(rate):
     with pytest.raises(Mistake, match="it is a share of pairs"):
-        check_rate(rate)
-    check_rate(1.0)
+        check_shares(rate, 0.5)
+    check_shares(1.0, 0.5)
+    check_shares(None, 0.5)
+
+
+@pytest.mark.parametrize("prior", [0.0, 1.0, -0.1, 1.5, float("nan")])
+def test_a_prior_is_a_share_of_some(prior):
+    with pytest.raises(Mistake, match=r"--prior is .*; it is the share of your pairs that show the same"):
+        check_shares(None, prior)

@@ -7,12 +7,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shadowmetric.app.cli.evaluation.words import count
 from shadowmetric.app.cli.screen import new_table, plain, say, show
 from shadowmetric.app.data.catalogue import DATASETS, is_here
 from shadowmetric.app.data.dataset import ZERO_SHOT, Reader
 from shadowmetric.app.data.manage.adding import Added
 from shadowmetric.app.data.manage.inspection import Inspection, PartFound
+from shadowmetric.runtime.counting import count
 
 LEAST_WIDTH_FOR_TERMS = 110  # of a screen that has a column for them
 KINDS = {"zero_shot": "zero-shot", "standard": "standard"}
@@ -90,9 +90,12 @@ def print_inspection(console: Console, inspection: Inspection, faults: list[str]
         say(console, plain(sentence))
     for note in inspection.notes:
         say(console, plain(note), "dim")
+    findings = inspection.findings()
     for fault in faults:
-        say(console, f"Wrong: {fault}", "red")
-    if not faults:
+        say(console, plain(f"Wrong: {fault}"), "red")
+    for finding in findings:
+        say(console, plain(f"Found: {finding}"), "yellow")
+    if not faults and not findings:
         say(console, "Nothing is wrong." if inspection.decoded else "Nothing is wrong; no image was decoded.", "green")
 
 
@@ -124,8 +127,7 @@ def sentences(inspection: Inspection) -> list[str]:
 def class_sentence(inspection: Inspection) -> str:
     """Return how the classes of training and test lie to each other."""
     if inspection.kind == ZERO_SHOT:
-        common = "no class" if not inspection.common_classes else count(inspection.common_classes, "class", "classes")
-        return f"Training and test have {common} in common."
+        return f"Training and test have {count(inspection.common_classes, 'class')} in common."
     if inspection.new_classes:
         return f"{count(inspection.new_classes, 'test class is', 'test classes are')} not in training."
     return "Every test class is in training."
@@ -134,9 +136,9 @@ def class_sentence(inspection: Inspection) -> str:
 def pixel_sentences(inspection: Inspection) -> list[str]:
     """Return what decoding has shown."""
     images = sum(part.images for part in inspection.parts.values())
-    lines = [f"All {images:,} images can be read."]
+    lines = [f"All {count(images, 'image')} can be read."]
     if inspection.unreadable:
-        lines = [f"{count(inspection.unreadable, 'image', 'images')} cannot be read:"]
+        lines = [f"{count(inspection.unreadable, 'image')} cannot be read:"]
         lines += [f"  {name}" for name in inspection.unreadable_named] + more(
             inspection.unreadable, len(inspection.unreadable_named)
         )
@@ -152,7 +154,8 @@ def pixel_sentences(inspection: Inspection) -> list[str]:
     else:
         lines.append("No test image has the pixels of a training image.")
     if inspection.conflicts:
-        lines.append(f"{count(inspection.conflicts, 'image is', 'images are')} there with two classes or more.")
+        lines.append(f"{count(inspection.conflicts, 'image is', 'images are')} there with two classes or more:")
+        lines += pairs(inspection.conflicts, inspection.conflicts_named)
     return lines
 
 
@@ -171,7 +174,8 @@ def print_added(console: Console, reader: Reader, root: Path, added: Added) -> N
     for name, digest in added.sums.items():
         say(console, f"{name}: sha256 {digest}")
     counts = ", ".join(
-        f"{part} {images:,} images of {classes:,} classes" for part, (images, classes) in added.counts.items()
+        f"{part} {count(images, 'image')} of {count(classes, 'class')}"
+        for part, (images, classes) in added.counts.items()
     )
     say(console, f"{reader.name}: {counts}; in {root / reader.folder}", "bold")
     for note in added.notes:

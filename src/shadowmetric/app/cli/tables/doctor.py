@@ -43,7 +43,7 @@ def facts(here: Environment) -> dict[str, str]:
         "memory": f"{memory}; this process holds {format_size(here.held)}",
         "devices": devices(here),
         "ranks talk by": ", ".join(here.backends) or "nothing",
-        "data root": f"{here.data_root} ({'there' if here.data_root_exists else 'not there: only digits can be used'})",
+        "data root": f"{here.data_root} ({'there' if here.data_root_exists else 'not there: only glyphs and digits'})",
         "--memory-budget": "can be used" if here.can_measure_memory else "cannot predict here",
     }
     if here.shared_memory is not None:

@@ -9,10 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from shadowmetric.app.cli import one_line
-from shadowmetric.app.cli.screen import new_table, screen
+from shadowmetric.app.cli.screen import new_table, say, screen
 from shadowmetric.app.serving.searching.search import Answer
 from shadowmetric.app.serving.searching.shown import small_image
 from shadowmetric.runtime.images import open_image
+from shadowmetric.runtime.votes import verdict
 
 SIDE = 16  # pixels; two of them in a letter's height
 HALF = "▀"  # its upper half has the color of the letter, the lower one that behind it
@@ -29,12 +30,20 @@ def show_answers(answers: Sequence[Answer], root: str, thumbnails: bool | None) 
             query = open_image(answer.query)
             query.thumbnail((SIDE, SIDE))
             console.print(draw_thumbnail(query))
+        absent = answer.decision is not None and not answer.decision.in_catalog
+        say(console, one_line(title_of(answer)), "bold yellow" if absent else "bold")
         console.print(table_of(console, answer, root, thumbnails))
+
+
+def title_of(answer: Answer) -> str:
+    """Return the name of an image, and what it is taken for."""
+    words = verdict(answer.classes, answer.decision)
+    return f"{answer.query.name}: {words}" if words else answer.query.name
 
 
 def table_of(console: Console, answer: Answer, root: str, thumbnails: bool) -> Table:
     """Return what was found for an image."""
-    table = new_table(one_line(answer.query.name), *(["image"] if thumbnails else []), "cosine", "class", "path")
+    table = new_table(None, *(["image"] if thumbnails else []), "cosine", "class", "path")
     table.columns[-1].justify, table.columns[-1].no_wrap, table.columns[-1].overflow = "left", False, "fold"
     for hit in answer.hits:
         words = [Text(f"{hit.similarity:.3f}"), Text(one_line(hit.entry.label or "")), Text(one_line(hit.entry.path))]

@@ -1,24 +1,29 @@
 """CIFAR-100: 50,000 + 10,000 photos of a hundred things, 32 × 32, in color. A. Krizhevsky, 2009.
 
-Read from the official pickles in `cifar-100-python` below the data root, by their fine labels. If those are not there,
-from a copy with a folder per class, `cifar100-png/{train,test}/CLASS/*.png`; the classes are numbered by their sorted
-names, as in the official files. Memory: 184 MB, all images.
+Read from the official pickles in `cifar-100-python` below the data root, by their fine labels; or from the binary
+files, `cifar-100-binary/{train,test}.bin`; or from a folder per class, `cifar100-png/{train,test}/CLASS/*.png` or
+`cifar100/{train,test}/SUPERCLASS/CLASS/*.png`, where the classes are numbered by their sorted names, as in the official
+files. Memory: 184 MB, all images.
 """
 
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import torch
-
-from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader, Split, check_counts
-from shadowmetric.app.data.datasets.cifar_pickles import CHANNELS, SIDE, find_pickles, read_pickle, read_split
+from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader
 from shadowmetric.app.data.datasets.downloads import download_with_torchvision
-from shadowmetric.app.data.images import ArrayImages, FileImages
-from shadowmetric.app.data.own.folder import list_classes
-from shadowmetric.errors import BrokenImage, DataMistake
+from shadowmetric.app.data.datasets.formats.cifar_binary import read_binary
+from shadowmetric.app.data.datasets.formats.cifar_pickles import (
+    CHANNELS,
+    SIDE,
+    find_pickles,
+    read_pickle,
+    read_split,
+)
+from shadowmetric.app.data.datasets.formats.class_folders import TEST, TRAIN, read_parts
+from shadowmetric.app.data.datasets.formats.layouts import Layout, read_copy
+from shadowmetric.app.data.datasets.formats.lists import read_list
 
-PNG_FOLDER = "cifar100-png"
+PARTS = ("train", "test")
+NAMES = "fine_label_names.txt"  # of the binary files
 SUMS = {  # md5, as torchvision has them
     "train": "16019d7e3df5f24257cddd939b257f8d",
     "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
@@ -28,45 +33,29 @@ SUMS = {  # md5, as torchvision has them
 
 def read_cifar100(root: Path, allow_partial: bool = False) -> Dataset:
     """Return CIFAR-100 below a data root."""
-    pickles, folders = root / CIFAR100.folder, root / PNG_FOLDER
-    if folders.is_dir() and not pickles.is_dir():
-        dataset = check_counts(CIFAR100, _from_folders(folders), allow_partial)
-        return replace(dataset, train=in_memory(dataset.train, "train"), test=in_memory(dataset.test, "test"))
-    return check_counts(CIFAR100, _from_pickles(root), allow_partial)
+    return read_copy(CIFAR100, root, LAYOUTS, allow_partial)
 
 
-def _from_pickles(root: Path) -> Dataset:
-    paths = find_pickles(CIFAR100, root, tuple(SUMS))
-    train, test = (read_split([paths[part]], SUMS, "fine_labels", f"{part} image") for part in ("train", "test"))
+def parse_pickles(reader: Reader, root: Path) -> Dataset:
+    """Return what the official pickles hold."""
+    paths = find_pickles(reader, root, tuple(SUMS))
+    train, test = (read_split([paths[part]], SUMS, "fine_labels", f"{part} image") for part in PARTS)
     classes = tuple(read_pickle(paths["meta"], SUMS["meta"])["fine_label_names"])
-    return Dataset("cifar100", STANDARD, train, test, classes)
+    return Dataset(reader.name, reader.kind, train, test, classes)
 
 
-def _from_folders(folder: Path) -> Dataset:
-    listings = {part: list_classes(folder / part).images for part in ("train", "test")}
-    classes = sorted({name for part in listings.values() for name in part})
-    parts = {}
-    for part, files in listings.items():
-        labels = np.repeat(np.arange(len(classes)), [len(files.get(name, ())) for name in classes])
-        paths = [path for name in classes for path in files.get(name, ())]
-        parts[part] = Split(FileImages(folder / part, paths), labels)
-    note = f"Read from {PNG_FOLDER}, a folder per class, since {CIFAR100.folder} is not there."
-    return Dataset("cifar100", STANDARD, parts["train"], parts["test"], tuple(classes), notes=(note,))
+def parse_binary(reader: Reader, root: Path) -> Dataset:
+    """Return what the binary files hold: a coarse label, a fine one, and pixels."""
+    classes = tuple(read_list(reader, root, NAMES, str.strip, "a class"))
+    train, test = (
+        read_binary(reader, root, [f"{part}.bin"], f"{part} image", labels=2, classes=len(classes)) for part in PARTS
+    )
+    return Dataset(reader.name, reader.kind, train, test, classes)
 
 
-def in_memory(split: Split, title: str) -> Split:
-    """Return a part with its images read into memory."""
-    pixels = torch.empty(len(split), CHANNELS, SIDE, SIDE, dtype=torch.uint8)
-    for number in range(len(split)):
-        try:
-            image = split.images.read(number)
-        except BrokenImage as error:
-            raise DataMistake(f"cifar100: {str(error).rstrip('.')}; get it again.") from None
-        if image.shape != pixels.shape[1:]:
-            name, shape = split.images.name(number), " × ".join(map(str, image.shape))
-            raise DataMistake(f"cifar100: {title}/{name} is {shape}, not {CHANNELS} × {SIDE} × {SIDE}; get it again.")
-        pixels[number] = image
-    return Split(ArrayImages(pixels, f"{title} image"), split.labels)
+def parse_folders(reader: Reader, root: Path) -> Dataset:
+    """Return the images in folders of classes."""
+    return read_parts(reader, root, (CHANNELS, SIDE))
 
 
 def download(root: Path) -> None:
@@ -74,6 +63,11 @@ def download(root: Path) -> None:
     download_with_torchvision("CIFAR100", CIFAR100.folder, root)
 
 
+LAYOUTS = (
+    Layout("the official pickles", ("meta",), parse_pickles),
+    Layout("the binary files", ("train.bin", "test.bin"), parse_binary),
+    Layout("a folder per class", (*TRAIN, *TEST), parse_folders),
+)
 CIFAR100 = Reader(
     name="cifar100",
     title="CIFAR-100",
@@ -86,4 +80,5 @@ CIFAR100 = Reader(
     read=read_cifar100,
     download=download,
     archives=("cifar-100-python.tar.gz",),
+    other_folders=("cifar-100-binary", "cifar100-png", "cifar100", "cifar-100-images", "cifar-100-python-target"),
 )

@@ -5,6 +5,9 @@
     CUB_200_2011/classes.txt               CLASS NAME
     CUB_200_2011/images/001.Black_footed_Albatross/*.jpg ...
 
+Without images.txt the folders of the classes are read, whose names begin with their numbers: those in images/, in
+train/ and test/, or in the dataset's folder.
+
 Split, of kinds unseen in training: classes 1 to 100 train (5,864 images), classes 101 to 200 test (5,924).
 `train_test_split.txt` parts the images of each class for classification; it is not used here.
 
@@ -14,20 +17,24 @@ CUB_200_2011.tgz; for research, non-commercial.
 
 from pathlib import Path
 
-from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Reader, check_counts
-from shadowmetric.app.data.datasets.lists import in_two, on_disk, read_list
+from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Reader
+from shadowmetric.app.data.datasets.formats.class_folders import TEST, TRAIN, class_rows
+from shadowmetric.app.data.datasets.formats.layouts import Layout, read_copy
+from shadowmetric.app.data.datasets.formats.lists import in_two, parse_each, read_list
 
 LAST_TRAINING_CLASS = 100
+FIRST_CLASS = "001.Black_footed_Albatross"
+PLACES = ("images", *TRAIN, *TEST, "")  # of folders of classes
 
 
 def read_cub200(root: Path, allow_partial: bool) -> Dataset:
     """Return the birds below a data root."""
-    return check_counts(CUB200, on_disk(CUB200, parse_cub200(root), allow_partial), allow_partial)
+    return read_copy(CUB200, root, LAYOUTS, allow_partial)
 
 
-def parse_cub200(root: Path) -> Dataset:
+def parse_lists(reader: Reader, root: Path) -> Dataset:
     """Return what the lists name, whether the files are there or not."""
-    classes = dict(sorted(read_list(CUB200, root, "classes.txt", _parse_numbers, "`CLASS NAME`")))
+    classes = dict(sorted(read_list(reader, root, "classes.txt", _parse_numbers, "`CLASS NAME`")))
 
     def numbered_class(line: str) -> tuple[int, int]:
         number, known = map(int, line.split())
@@ -36,16 +43,35 @@ def parse_cub200(root: Path) -> Dataset:
         return number, known
 
     expected = "`NUMBER CLASS` with a class of classes.txt"
-    class_of = dict(read_list(CUB200, root, "image_class_labels.txt", numbered_class, expected))
+    class_of = dict(read_list(reader, root, "image_class_labels.txt", numbered_class, expected))
 
     def image(line: str) -> tuple[str, int]:
         number, path = _parse_numbers(line)
         return f"images/{path}", class_of[number]
 
-    rows = read_list(CUB200, root, "images.txt", image, "`NUMBER PATH` with a number of image_class_labels.txt")
+    rows = read_list(reader, root, "images.txt", image, "`NUMBER PATH` with a number of image_class_labels.txt")
+    return in_halves(reader, root, rows, classes)
+
+
+def parse_folders(reader: Reader, root: Path) -> Dataset:
+    """Return the images in folders of classes."""
+    folder = root / reader.folder
+    rows = class_rows(folder, PLACES[:-1]) or class_rows(folder, PLACES[-1:])
+
+    def numbered(row: tuple[str, str]) -> tuple[str, int]:
+        return row[0], int(row[1].partition(".")[0])
+
+    expected = f"an image in a folder of a class, such as {FIRST_CLASS}"
+    numbers = parse_each(folder, enumerate(rows, 1), numbered, expected, "image")
+    names = {known: name for (_, name), (_, known) in zip(rows, numbers, strict=True)}
+    return in_halves(reader, root, numbers, dict(sorted(names.items())))
+
+
+def in_halves(reader: Reader, root: Path, rows: list[tuple[str, int]], classes: dict[int, str]) -> Dataset:
+    """Return the dataset of (path, class) rows, its first classes in training and the others in the test."""
     train = [row for row in rows if row[1] <= LAST_TRAINING_CLASS]
     test = [row for row in rows if row[1] > LAST_TRAINING_CLASS]
-    return in_two(CUB200, root / CUB200.folder, train, test, classes)
+    return in_two(reader, root / reader.folder, train, test, classes)
 
 
 def _parse_numbers(line: str) -> tuple[int, str]:
@@ -53,6 +79,10 @@ def _parse_numbers(line: str) -> tuple[int, str]:
     return int(number), text
 
 
+LAYOUTS = (
+    Layout("the official lists", ("images.txt", "image_class_labels.txt", "classes.txt"), parse_lists),
+    Layout("a folder per class", ("images", *TRAIN, FIRST_CLASS), parse_folders),
+)
 CUB200 = Reader(
     name="cub200",
     title="CUB-200-2011",
@@ -64,4 +94,5 @@ CUB200 = Reader(
     terms="research, non-commercial",
     read=read_cub200,
     archives=("CUB_200_2011.tgz",),
+    other_folders=("cub200", "cub2011", "cub"),
 )

@@ -3,6 +3,8 @@
     ODIR-5K/data.xlsx    a row a patient: ID, Left-Fundus and Right-Fundus (files), keywords for each, eight bits
     ODIR-5K/Training Images/0_left.jpg ...
 
+as on Kaggle, or as the challenge gives them (TABLES, FOLDERS), its own archive with Training Set/ too.
+
 The bits are a patient's and there may be several; an image here has one label. The rule, from the keywords of the
 eye alone:
 
@@ -17,8 +19,8 @@ one has bit N and nothing but `low image quality`).
 Split, ours: `part_images(labels, 0.2, seed=0, groups=patients)`, the same classes on both sides and never one patient.
 That is 5,176 images of 2,706 patients to train, 1,293 of 679 to test. The official test images have no labels.
 
-Peking University, Ocular Disease Intelligent Recognition (odir2019.grand-challenge.org), 2019. The names of table and
-folder are those of the archive on Kaggle, which may be unpacked as ODIR-5K/ODIR-5K. No terms stated, for research.
+Peking University, Ocular Disease Intelligent Recognition (odir2019.grand-challenge.org), 2019. No terms stated, for
+research.
 """
 
 import re
@@ -26,11 +28,25 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader, check_counts
-from shadowmetric.app.data.datasets.lists import in_fifths, list_images, load, on_disk, parse_each
+from shadowmetric.app.data.dataset import STANDARD, Dataset, Reader
+from shadowmetric.app.data.datasets.formats.layouts import Layout, first_there, read_copy
+from shadowmetric.app.data.datasets.formats.lists import in_fifths, list_images, load, parse_each
 from shadowmetric.errors import DataMistake
 
-TABLE = "data.xlsx"
+TABLES = (
+    "data.xlsx",
+    "ODIR-5K_Training_Annotations(Updated)_V2.xlsx",
+    "ODIR-5K_Training_Annotations(Updated).xlsx",
+    "ODIR-5K_Training_Annotations.xlsx",
+    "Training Set/Annotation/training annotation (English).xlsx",
+)
+FOLDERS = (
+    "Training Images",
+    "ODIR-5K_Training_Images/ODIR-5K_Training_Dataset",
+    "ODIR-5K_Training_Dataset",
+    "ODIR-5K_Training_Images",
+    "Training Set/Images",
+)
 COLUMNS = ("ID", "Left-Fundus", "Left-Diagnostic Keywords", "Right-Fundus", "Right-Diagnostic Keywords")
 CLASSES = {
     "N": "normal",
@@ -64,14 +80,15 @@ SILENT = {
 
 def read_odir5k(root: Path, allow_partial: bool) -> Dataset:
     """Return the eyes below a data root."""
-    return check_counts(ODIR5K, on_disk(ODIR5K, parse_odir5k(root), allow_partial), allow_partial)
+    return read_copy(ODIR5K, root, LAYOUTS, allow_partial)
 
 
-def parse_odir5k(root: Path) -> Dataset:
+def parse_table(reader: Reader, root: Path) -> Dataset:
     """Return what the table names and the rule keeps, whether the files are there or not."""
-    inside = "ODIR-5K/" if (root / ODIR5K.folder / "ODIR-5K").is_dir() else ""
-    rows = load(ODIR5K, root, inside + TABLE, _table, "a spreadsheet")
-    path = root / ODIR5K.folder / inside / TABLE
+    folder = root / reader.folder
+    table, inside = first_there(folder, TABLES), first_there(folder, FOLDERS)
+    rows = load(reader, root, table, _table, "a spreadsheet")
+    path = folder / table
     expected = f"the columns {', '.join(COLUMNS)}"
     (columns,) = parse_each(
         path, enumerate(rows[:1], 1), lambda row: [row.index(name) for name in COLUMNS], expected, "row"
@@ -87,13 +104,13 @@ def parse_odir5k(root: Path) -> Dataset:
     records = [eye for pair in parse_each(path, numbered, eyes, expected, "row") for eye in pair]
     kept = [(patient, name, *known) for patient, name, known in records if len(known) == 1]
     several = sum(len(known) > 1 for _, _, known in records)
-    images = [(f"Training Images/{name}", known) for _, name, known in kept]
-    whole = list_images(path.parent, images, CLASSES, [patient for patient, _, _ in kept])
+    images = [(f"{inside}/{name}", known) for _, name, known in kept]
+    whole = list_images(folder, images, CLASSES, [patient for patient, _, _ in kept])
     note = (
         f"One label for an eye, by its keywords: of {len(records):,} eyes {several:,} have several classes and "
         f"{len(records) - len(kept) - several:,} none; they are left out."
     )
-    return in_fifths(ODIR5K, whole, CLASSES, (note,))
+    return in_fifths(reader, whole, CLASSES, (note,))
 
 
 def meanings(keywords: str) -> set[str]:
@@ -116,6 +133,7 @@ def _table(path: Path) -> list[tuple[Any, ...]]:
         return list(book.worksheets[0].iter_rows(values_only=True))
 
 
+LAYOUTS = (Layout("its table", TABLES, parse_table),)
 ODIR5K = Reader(
     name="odir5k",
     title="ODIR-5K",
@@ -127,4 +145,5 @@ ODIR5K = Reader(
     terms="none stated, research",
     read=read_odir5k,
     archives=("archive.zip",),
+    other_folders=("ODIR", "OIA-ODIR", "ocular-disease-recognition-odir5k"),
 )

@@ -4,6 +4,8 @@
     Stanford_Online_Products/Ebay_test.txt     the same
     Stanford_Online_Products/bicycle_final/*.JPG ...
 
+The lists may be in Info_Files/ and the departments in images/.
+
 Split, the official one, of things unseen in training: 59,551 images of 11,318 things train, 60,502 of 11,316 test.
 A thing has no name; it is called by its department and class_id, such as "bicycle 1".
 
@@ -13,22 +15,27 @@ From Stanford, Stanford_Online_Products.zip; no terms stated, for research.
 
 from pathlib import Path
 
-from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Reader, check_counts
-from shadowmetric.app.data.datasets.lists import in_two, on_disk, read_list
+from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Reader
+from shadowmetric.app.data.datasets.formats.layouts import Layout, first_there, read_copy
+from shadowmetric.app.data.datasets.formats.lists import in_two, read_list
+
+LISTS = ("Ebay_train.txt", "Ebay_test.txt")
 
 
 def read_sop(root: Path, allow_partial: bool) -> Dataset:
     """Return the products below a data root."""
-    return check_counts(SOP, on_disk(SOP, parse_sop(root), allow_partial), allow_partial)
+    return read_copy(SOP, root, LAYOUTS, allow_partial)
 
 
-def parse_sop(root: Path) -> Dataset:
+def parse_lists(reader: Reader, root: Path) -> Dataset:
     """Return what the lists name, whether the files are there or not."""
     expected = "`image_id class_id super_class_id path`"
-    train, test = (read_list(SOP, root, name, _row, expected, skip=1) for name in ("Ebay_train.txt", "Ebay_test.txt"))
+    folder = root / reader.folder
+    names = (first_there(folder, (name, f"Info_Files/{name}")) for name in LISTS)
+    train, test = (read_list(reader, root, name, _row, expected, skip=1) for name in names)
     department = {known: path.partition("/")[0].removesuffix("_final") for path, known in train + test}
     classes = {known: f"{department[known]} {known}" for known in sorted(department)}
-    return in_two(SOP, root / SOP.folder, train, test, classes)
+    return in_two(reader, folder / "images" if (folder / "images").is_dir() else folder, train, test, classes)
 
 
 def _row(line: str) -> tuple[str, int]:
@@ -36,6 +43,10 @@ def _row(line: str) -> tuple[str, int]:
     return path, int(known)
 
 
+LAYOUTS = (
+    Layout("the official lists", LISTS, parse_lists),
+    Layout("lists in Info_Files and images", ("Info_Files",), parse_lists),
+)
 SOP = Reader(
     name="sop",
     title="Stanford Online Products",
@@ -47,4 +58,5 @@ SOP = Reader(
     terms="none stated, research",
     read=read_sop,
     archives=("Stanford_Online_Products.zip",),
+    other_folders=("online_products", "sop"),
 )

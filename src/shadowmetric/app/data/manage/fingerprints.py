@@ -18,6 +18,7 @@ from shadowmetric.errors import BrokenImage
 BLOCK = 64  # images that a thread takes at once
 
 Prints = dict[str, list[bytes | None]]  # part -> the hash of each image, None if it cannot be read
+Place = tuple[str, int]  # part, number
 
 
 def hash_images(images: ImageSource) -> Iterator[tuple[bytes | None, str]]:
@@ -70,11 +71,13 @@ def first_places(prints: list[bytes | None]) -> dict[bytes, int]:
     return {digest: number for number, digest in reversed(list(enumerate(prints))) if digest is not None}
 
 
-def conflicts(parts: dict[str, Split], prints: Prints) -> int:
-    """Return how many images are there with more than one class."""
-    classes = defaultdict(set)
+def find_conflicts(parts: dict[str, Split], prints: Prints) -> Iterator[tuple[Place, Place]]:
+    """Yield where an image comes first with each further class that it has, and where it came first of all."""
+    first: dict[bytes, dict[int, Place]] = defaultdict(dict)
     for part, digests in prints.items():
-        for digest, label in zip(digests, parts[part].labels.tolist(), strict=True):
-            if digest is not None:
-                classes[digest].add(label)
-    return sum(len(labels) > 1 for labels in classes.values())
+        for number, (digest, label) in enumerate(zip(digests, parts[part].labels.tolist(), strict=True)):
+            if digest is None or label in first[digest]:
+                continue
+            if first[digest]:
+                yield (part, number), next(iter(first[digest].values()))
+            first[digest][label] = (part, number)

@@ -1,5 +1,9 @@
 """Look at a dataset: counts beside the official ones, what overlaps, what cannot be read, what is there twice.
 
+    faults      what is wrong with the copy: other counts, images that cannot be read, parts that must not overlap
+    findings    what may be wrong with the data, in a whole copy too, as of CIFAR-100: test images that are training
+                images, images with two classes, and what lies in a folder of images and was not read
+
 Every image is decoded as a whole, unless it has to be quick, and known again by its pixels (`fingerprints.py`).
 """
 
@@ -8,8 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Reader
-from shadowmetric.app.data.manage.fingerprints import Prints, conflicts, find_duplicates, find_leaks, hash_images
+from shadowmetric.app.data.manage.fingerprints import (
+    Place,
+    Prints,
+    find_conflicts,
+    find_duplicates,
+    find_leaks,
+    hash_images,
+)
 from shadowmetric.progress import Report, silent
+from shadowmetric.runtime.counting import count
 
 NAMED = 10  # how many examples are named
 
@@ -49,7 +61,9 @@ class Inspection:
     shared: int  # test or gallery images that are training images too
     shared_named: tuple[tuple[str, str], ...]  # pairs of names
     conflicts: int  # images that are there with two classes or more
-    notes: tuple[str, ...]
+    conflicts_named: tuple[tuple[str, str], ...]  # pairs of names with classes
+    passed_over: tuple[str, ...]  # sentences on what is there and was not read
+    notes: tuple[str, ...]  # others
 
     def faults(self, allow_partial: bool = False) -> list[str]:
         """Return what is wrong, a sentence each."""
@@ -57,14 +71,26 @@ class Inspection:
         if not allow_partial and not all(part.is_official for part in self.parts.values()):
             faults.append("The counts are not the official ones.")
         if self.kind == ZERO_SHOT and self.common_classes:
-            faults.append(f"{self.common_classes:,} classes are in training and test, which must have none in common.")
+            classes = count(self.common_classes, "class is", "classes are")
+            faults.append(f"{classes} in training and test, which must have none in common.")
         if self.common_groups:
-            faults.append(f"{self.common_groups:,} groups are on both sides of the split; each belongs to one.")
+            groups = count(self.common_groups, "group is", "groups are")
+            faults.append(f"{groups} on both sides of the split; each belongs to one.")
         if self.unreadable:
-            faults.append(f"{self.unreadable:,} images cannot be read.")
-        if self.shared and any(part.official_images is None for part in self.parts.values()):
-            faults.append(f"{self.shared:,} test images are training images too; remove them from one side.")
+            faults.append(f"{count(self.unreadable, 'image')} cannot be read.")
         return faults
+
+    def findings(self) -> list[str]:
+        """Return what may be wrong with the data, a sentence each."""
+        findings = list(self.passed_over)
+        if self.shared:
+            images = count(self.shared, "test image is", "test images are")
+            findings.append(f"{images} among the training images too, which flatters scores; keep each on one side.")
+        if self.conflicts:
+            findings.append(
+                f"{count(self.conflicts, 'image has', 'images have')} two classes or more; keep one of each."
+            )
+        return findings
 
 
 def inspect(
@@ -74,6 +100,7 @@ def inspect(
     parts = dataset.parts()
     prints, broken = ({}, []) if quick else take_prints(dataset, report)
     shared = list(find_leaks(parts, prints))
+    conflicts = list(find_conflicts(parts, prints))
     train, test = dataset.train, dataset.test
     return Inspection(
         name=dataset.name,
@@ -87,8 +114,10 @@ def inspect(
         unreadable_named=tuple(broken[:NAMED]),
         shared=len(shared),
         shared_named=tuple(shared[:NAMED]),
-        conflicts=conflicts(parts, prints),
-        notes=dataset.notes,
+        conflicts=len({first for _, first in conflicts}),
+        conflicts_named=tuple((_name(dataset, one), _name(dataset, first)) for one, first in conflicts[:NAMED]),
+        passed_over=dataset.findings,
+        notes=tuple(note for note in dataset.notes if note not in dataset.findings),
     )
 
 
@@ -105,6 +134,12 @@ def take_prints(dataset: Dataset, report: Report) -> tuple[Prints, list[str]]:
             done += 1
             report(f"decode {part}", done / total)
     return prints, broken
+
+
+def _name(dataset: Dataset, place: Place) -> str:
+    """Return the name of an image with its class."""
+    split = dataset.parts()[place[0]]
+    return f"{split.images.name(place[1])} ({dataset.classes[split.labels[place[1]]]})"
 
 
 def _common_groups(dataset: Dataset) -> int | None:

@@ -1,16 +1,16 @@
 """Put a dataset below the data root as a whole or not at all.
 
 It is made in a new folder inside the data root, so on the same disk, and moved to its place by one rename. An error or
-a Ctrl-C before that leaves nothing behind. A process that is killed outright leaves a folder `.new-…`, to be removed
-by hand.
+a Ctrl-C before that leaves nothing behind. A process that is killed outright leaves a folder `.new.…`, which the next
+one that adds anything to this root removes.
 """
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from shadowmetric.errors import DataMistake
+from shadowmetric.runtime.unfinished import folder_beside
 
 
 @contextmanager
@@ -21,11 +21,10 @@ def stage_data_root(root: Path, folder: str) -> Iterator[Path]:
         raise DataMistake(f"{target} is there already; look at it with `data check`, or remove it first.")
     is_new = not root.exists()
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".new-", dir=root) as fresh:
-            yield Path(fresh)
+        with folder_beside(root / "new") as fresh:
+            yield fresh
             target.parent.mkdir(parents=True, exist_ok=True)
-            (Path(fresh) / folder).rename(target)
+            (fresh / folder).rename(target)
     except OSError as error:
         raise DataMistake(f"{target} could not be made: {error.strerror or error}; look at --data-root.") from None
     finally:

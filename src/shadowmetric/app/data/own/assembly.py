@@ -12,6 +12,7 @@ import numpy as np
 from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, Dataset, Split
 from shadowmetric.app.data.splits import part_classes, part_images
 from shadowmetric.errors import DataMistake
+from shadowmetric.runtime.counting import count
 
 SHARE, SEED = 0.2, 0  # a fifth
 SMALL = 8  # images: a fifth of a class with fewer is not two
@@ -35,7 +36,7 @@ def assemble(
     """Return the dataset of these images; `test` says which are the test part."""
     if len(classes) < 2:
         raise DataMistake(
-            f"{name} has {len(whole):,} images of {len(classes)} class{'' if len(classes) == 1 else 'es'} "
+            f"{name} has {count(len(whole), 'image')} of {count(len(classes), 'class')} "
             f"({', '.join(classes) or 'none'}); give two or more classes."
         )
     notes = [*notes, *lone_classes(whole.labels)]
@@ -46,7 +47,8 @@ def assemble(
         stay, held = np.flatnonzero(~test), np.flatnonzero(test)
     if len(stay) == 0 or len(held) == 0:
         raise DataMistake(
-            f"{name} has {len(stay):,} training and {len(held):,} test images in {len(classes):,} classes; "
+            f"{name} has {count(len(stay), 'training image')} and {count(len(held), 'test image')} in "
+            f"{count(len(classes), 'class')}; "
             "give images of both parts, or without a split two images of a class."
         )
     train, held_out = whole.take(stay), whole.take(held)
@@ -78,4 +80,4 @@ def note_unmeasurable(labels: np.ndarray) -> list[str]:
 def lone_classes(labels: np.ndarray) -> list[str]:
     """Return a note on the classes with one image, if there are any."""
     lone = int((np.unique(labels, return_counts=True)[1] == 1).sum())
-    return [f"{lone:,} class{' has' if lone == 1 else 'es have'} one image only."] if lone else []
+    return [f"{count(lone, 'class has', 'classes have')} one image only."] if lone else []

@@ -6,8 +6,9 @@
     is_query     with is_gallery, true or false on each test line: queries are searched in the gallery alone;
     is_gallery   if every test line is both, each test image is searched among the others
 
-Columns come in any order and others are passed over. `validation` and `val` are other words for test, as some tools
-write them; a table that has them beside `test` is refused, since training holds out validation images itself.
+Columns come in any order, their names in capitals or not, and others are passed over. `validation` and `val` are other
+words for test, as some tools write them; a table that has them beside `test` is refused, since training holds out
+validation images itself.
 """
 
 import csv
@@ -20,10 +21,11 @@ from shadowmetric.app.data.dataset import Dataset, Split
 from shadowmetric.app.data.images import FileImages
 from shadowmetric.app.data.own.assembly import assemble, number_classes
 from shadowmetric.errors import DataMistake
+from shadowmetric.runtime.counting import count
 
 TEST_WORDS = ("test", "validation", "val")
 TRUTH = {"true": True, "1": True, "1.0": True, "yes": True, "false": False, "0": False, "0.0": False, "no": False}
-ROLES = ("is_query", "is_gallery")
+NEEDED, ROLES = ("path", "label"), ("is_query", "is_gallery")
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,9 @@ def read_lines(path: Path) -> tuple[set[str], list[Line]]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             table = csv.reader(file, strict=True)
-            columns = [name.strip() for name in next(table, [])]
-            _check_columns(path, columns)
+            header = [name.strip() for name in next(table, [])]
+            columns = [name.lower() for name in header]
+            _check_columns(path, columns, header)
             lines = [_line(path, table.line_num, columns, values) for values in table if values]
     except OSError as error:
         raise DataMistake(f"{path} cannot be opened: {error.strerror}; give a CSV file.") from None
@@ -62,23 +65,25 @@ def read_lines(path: Path) -> tuple[set[str], list[Line]]:
     return set(columns), lines
 
 
-def _check_columns(path: Path, columns: list[str]) -> None:
-    for name in ("path", "label"):
-        if columns.count(name) != 1:
+def _check_columns(path: Path, columns: list[str], header: list[str]) -> None:
+    """Refuse a header; columns: as they are compared."""
+    for name in (*NEEDED, "split", *ROLES):
+        if columns.count(name) > 1 or (name in NEEDED and name not in columns):
             if len(columns) == 1 and any(mark in columns[0] for mark in ";\t|"):
-                raise DataMistake(f"{path} has one column, {columns[0]!r}; separate them by commas: path,label.")
+                raise DataMistake(f"{path} has one column, {header[0]!r}; separate them by commas: path,label.")
             state = "no" if name not in columns else "more than one"
             raise DataMistake(
-                f"{path} has {state} column '{name}' in its first line ({', '.join(columns) or 'empty'}); "
+                f"{path} has {state} column '{name}' in its first line ({', '.join(header) or 'empty'}); "
                 "give a header such as path,label,split."
             )
 
 
 def _line(path: Path, number: int, columns: list[str], values: list[str]) -> Line:
     if len(values) != len(columns):
-        raise DataMistake(f"{path}, line {number}: {len(values)} values for {len(columns)} columns; give one for each.")
+        found = f"{count(len(values), 'value')} for {count(len(columns), 'column')}"
+        raise DataMistake(f"{path}, line {number}: {found}; give one for each.")
     words = {name: value.strip() for name, value in zip(columns, values, strict=True)}
-    for name in ("path", "label"):
+    for name in NEEDED:
         if not words[name]:
             raise DataMistake(f"{path}, line {number}: the {name} is empty; fill it in or remove the line.")
     return Line(number, words)
@@ -95,9 +100,9 @@ def check_files(path: Path, lines: list[Line]) -> None:
             )
     missing = [line for line in lines if not (path.parent / line.words["path"]).is_file()]
     if missing:
-        first = missing[0]
+        gone, first = count(len(missing), "file that is", "files that are"), missing[0]
         raise DataMistake(
-            f"{path}: {len(missing):,} of {len(lines):,} files are not there, the first in line {first.number}: "
+            f"{path} names {gone} not there, of {len(lines):,}; the first, in line {first.number}, is "
             f"{path.parent / first.words['path']}; give paths below the table's folder."
         )
 

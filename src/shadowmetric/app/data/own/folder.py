@@ -4,12 +4,14 @@
     PATH/{train,test}/CLASS/**/image  with one
 
 A class is a folder's name; its images lie at any depth below it, and are known by their endings. Hidden files are
-passed over; so are links to folders and links that lead out of PATH, which are counted in a note. Everything is
-sorted by name, so the same folder gives the same labels and parts on every machine.
+passed over. So are links to folders and links that lead out of PATH, folders without images, and images outside any
+class folder: whatever somebody may have meant as data is named (`findings`). Everything is sorted by name, so the same
+folder gives the same labels and parts on every machine.
 """
 
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,23 +20,57 @@ from shadowmetric.app.data.dataset import Dataset, Split
 from shadowmetric.app.data.images import FileImages
 from shadowmetric.app.data.own.assembly import assemble, number_classes
 from shadowmetric.errors import DataMistake
+from shadowmetric.runtime.counting import count
 
 IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".jp2", ".avif")
 PARTS = ("train", "test")
 
 
+NAMED = 5  # things of one kind, in a sentence
+
+
 @dataclass
 class ClassFolders:
-    """The images of each class, and how many things were passed over."""
+    """The images of each class, and what was passed over, as paths below the folder."""
 
-    images: dict[str, list[str]]  # class -> paths below the folder
+    images: dict[str, list[str]]  # class -> paths
     others: int = 0  # files that are no images by their endings
-    links: int = 0  # not followed
+    links: list[str] = field(default_factory=list)  # not followed
+    empty: list[str] = field(default_factory=list)  # folders of a class without any image
+    stray: list[str] = field(default_factory=list)  # images outside any class folder
+    beside: list[str] = field(default_factory=list)  # folders beside train and test
 
     def notes(self) -> list[str]:
         """Return sentences on what was passed over."""
-        notes = [f"{self.others:,} files that are no images by their endings were passed over."] if self.others else []
-        return notes + ([f"{self.links:,} links were not followed."] if self.links else [])
+        others = count(
+            self.others, "file that is no image by its ending was", "files that are no images by their endings were"
+        )
+        return [*([f"{others} passed over."] if self.others else []), *self.findings()]
+
+    def findings(self) -> list[str]:
+        """Return sentences on what somebody may have meant as data."""
+        return [
+            f"{count(len(names), *words)}: {some_of(sorted(names))}."
+            for names, words in (
+                (self.links, ("link was not followed", "links were not followed")),
+                (self.empty, ("class folder has no images", "class folders have no images")),
+                (
+                    self.beside,
+                    ("folder beside train and test was not read", "folders beside train and test were not read"),
+                ),
+                (
+                    self.stray,
+                    ("image outside any class folder was not read", "images outside any class folder were not read"),
+                ),
+            )
+            if names
+        ]
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def read_folder(path: Path) -> Dataset:
@@ -43,7 +79,7 @@ def read_folder(path: Path) -> Dataset:
         state = "is a file" if path.exists() else "does not exist"
         raise DataMistake(f"{path} {state}; give a folder that has a folder per class.")
     parted = all((path / part).is_dir() for part in PARTS)
-    listings = [(part, list_classes(path / part)) for part in PARTS] if parted else [("", list_classes(path))]
+    listings = [(part, list_classes(path / part, part)) for part in PARTS] if parted else [("", list_classes(path))]
     records = [
         (f"{part}/{file}" if part else file, name, part)
         for part, listing in listings
@@ -55,33 +91,56 @@ def read_folder(path: Path) -> Dataset:
     paths, names, parts = zip(*records, strict=True)
     labels, classes = number_classes(names)
     whole = Split(FileImages(path, list(paths)), labels)
-    notes = [note for _, listing in listings for note in listing.notes()]
-    return assemble(f"folder:{path}", whole, classes, np.array(parts) == "test" if parted else None, notes)
+    passed = joined([*(listing for _, listing in listings), *([beside_parts(path)] if parted else [])])
+    test = np.array(parts) == "test" if parted else None
+    dataset = assemble(f"folder:{path}", whole, classes, test, passed.notes())
+    return replace(dataset, findings=tuple(passed.findings()))
 
 
-def list_classes(path: Path) -> ClassFolders:
-    """Return the images in each folder of a folder, sorted; a folder without any is no class."""
+def list_classes(path: Path, called: str = "") -> ClassFolders:
+    """Return the images in each folder of a folder, sorted; called: what stands before names of what is passed over."""
     listing = ClassFolders({})
     inside = path.resolve()
     for name in sorted(os.listdir(path)) if path.is_dir() else ():
-        folder = path / name
-        if name.startswith(".") or not folder.is_dir():
+        entry, known = path / name, f"{called}/{name}" if called else name
+        if name.startswith("."):
             continue
-        if folder.is_symlink():
-            listing.links += 1
-        elif files := images_below(folder, path, inside, listing):
-            listing.images[name] = files
+        if entry.is_dir() and entry.is_symlink():
+            listing.links.append(known)
+        elif entry.is_dir():
+            if files := images_below(entry, path, inside, listing, called):
+                listing.images[name] = files
+            else:
+                listing.empty.append(known)
+        elif entry.suffix.lower() in IMAGES:
+            listing.stray.append(known)
     return listing
 
 
-def images_below(folder: Path, path: Path, inside: Path, listing: ClassFolders) -> list[str]:
-    """Return the images below a folder, sorted, as paths below `path`; count what is passed over.
+def beside_parts(path: Path) -> ClassFolders:
+    """Return what lies beside the folders of both parts, where nothing is read."""
+    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith(".") and entry.name not in PARTS)
+    stray = [entry.name for entry in entries if entry.is_file() and entry.suffix.lower() in IMAGES]
+    return ClassFolders({}, stray=stray, beside=[entry.name for entry in entries if entry.is_dir()])
+
+
+def joined(listings: Sequence[ClassFolders]) -> ClassFolders:
+    """Return what was passed over in some folders together."""
+    lists = {
+        name: [one for listing in listings for one in getattr(listing, name)]
+        for name in ("links", "empty", "stray", "beside")
+    }
+    return ClassFolders({}, sum(listing.others for listing in listings), **lists)
+
+
+def images_below(folder: Path, path: Path, inside: Path, listing: ClassFolders, called: str = "") -> list[str]:
+    """Return the images below a folder, sorted, as paths below `path`; note what is passed over.
 
     A folder that cannot be read is refused: else its images would be taken for missing.
     """
     files = []
     for here, folders, names in os.walk(folder, onerror=_unreadable):
-        listing.links += sum(Path(here, name).is_symlink() for name in folders)
+        linked = [Path(here, name) for name in folders if Path(here, name).is_symlink()]
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             file = Path(here, name)
@@ -90,9 +149,10 @@ def images_below(folder: Path, path: Path, inside: Path, listing: ClassFolders) 
             if file.suffix.lower() not in IMAGES:
                 listing.others += 1
             elif file.is_symlink() and not Path(os.path.realpath(file)).is_relative_to(inside):  # loops, too
-                listing.links += 1
+                linked.append(file)
             elif file.is_file():  # no pipes and devices
                 files.append(file.relative_to(path).as_posix())
+        listing.links += sorted((Path(called) / link.relative_to(path)).as_posix() for link in linked)
     return sorted(files)
 
 
@@ -104,10 +164,12 @@ def _unreadable(wrong: OSError) -> None:
 def _what_there_is(path: Path) -> str:
     """Return what was found in a folder that has no images in folders."""
     entries = [entry for entry in path.iterdir() if not entry.name.startswith(".")]
-    folders = sum(entry.is_dir() for entry in entries)
-    images = sum(entry.suffix.lower() in IMAGES for entry in entries if entry.is_file())
     if not entries:
         return "is empty"
     links = sum(entry.is_symlink() for entry in entries)
-    passed = f" ({links:,} are links, which are passed over)" if links else ""
-    return f"has {folders:,} folders without images and {images:,} images outside of folders{passed}"
+    folders = sum(entry.is_dir() for entry in entries)
+    images = sum(entry.suffix.lower() in IMAGES for entry in entries if entry.is_file())
+    there = [f"{count(folders, 'folder')} without images"] if folders else []
+    there += [f"{count(images, 'image')} outside of folders"] if images else []
+    passed = f" ({count(links, 'is a link, which is', 'are links, which are')} passed over)" if links else ""
+    return f"has {' and '.join(there) or 'neither folders nor images'}{passed}"

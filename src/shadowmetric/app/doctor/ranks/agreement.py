@@ -12,10 +12,8 @@ on one process, by moving the weights by 1e-15; if so, its batch has no equal ro
 
 import contextlib
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -28,6 +26,7 @@ from shadowmetric.app.doctor.ranks.subject import ROWS, Subject, describe_error,
 from shadowmetric.batches.gathered_loss import HasSums
 from shadowmetric.errors import Mistake
 from shadowmetric.progress import Report
+from shadowmetric.runtime.unfinished import temporary_folder
 
 TOLERANCE = 1e-8
 CALM = 1e-10  # what rounding may do to the gradient of one process
@@ -97,10 +96,10 @@ def certificate(
     if not (dist.is_available() and dist.is_gloo_available()):
         raise Mistake("this torch has no gloo, by which ranks talk on a CPU; look at the rest with --quick.")
     references = [reference(subject) for subject in subjects]
-    with tempfile.TemporaryDirectory() as folder:
-        work = Work(tuple(subjects), tuple(one.equal_rows for one in references), ranks, folder, seconds)
+    with temporary_folder() as folder:
+        work = Work(tuple(subjects), tuple(one.equal_rows for one in references), ranks, str(folder), seconds)
         run_ranks(work, report or (lambda stage, share: None))
-        outcomes = [torch.load(Path(folder) / f"found-{rank}.pt", weights_only=False) for rank in range(ranks)]
+        outcomes = [torch.load(folder / f"found-{rank}.pt", weights_only=False) for rank in range(ranks)]
     checks, notes = [], []
     for number, (subject, wanted) in enumerate(zip(subjects, references, strict=True)):
         of_loss = [

@@ -1,7 +1,7 @@
 """Several processes that form a gloo group, take the steps of `doctor_steps.py`, and leave what they gave in a folder.
 
 A rank that raises writes a sentence and ends; the others are then ended too. A rank that waits for another gives up
-after a time. So nothing hangs, and the first to fail is the one that is named.
+after a time, and ends when the command is killed. So nothing hangs, and the first to fail is the one that is named.
 """
 
 import contextlib
@@ -20,6 +20,7 @@ from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedExc
 
 from shadowmetric.app.doctor.ranks.steps import take_steps
 from shadowmetric.app.doctor.ranks.subject import Subject, describe_error, folder_on_path
+from shadowmetric.app.training.interrupt import end_with_parent
 from shadowmetric.errors import Mistake, Stopped
 from shadowmetric.progress import Report
 
@@ -78,6 +79,7 @@ def failure(folder: Path, error: ProcessRaisedException | ProcessExitedException
 
 def begin(rank: int, work: Work) -> None:
     """Be a rank: take the steps of every loss, and leave what they gave in the folder."""
+    end_with_parent()
     began = "starting"
     os.dup2(2, 1)  # what a loss prints must not get into the command's JSON
     torch.set_num_threads(1)

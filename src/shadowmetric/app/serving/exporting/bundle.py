@@ -5,13 +5,13 @@ be mixed. No path of this machine is in the folder; images are known by their pa
 and are not copied.
 
 The folder is made beside its place and then renamed. A bundle that is there is moved aside first and removed last: a
-kill between the two renames leaves it under a hidden name beside. A folder that holds anything else is refused.
+kill between the two renames leaves it under a hidden name beside, from which the next export brings it back. A folder
+that holds anything else is refused.
 
 Memory: the rows in float16, and what `embedding.py` says.
 """
 
 import json
-import secrets
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from shadowmetric.app.serving.indexing.embedding import embed_images
 from shadowmetric.app.serving.indexing.listing import Listed, Listing, list_images
 from shadowmetric.app.serving.places import check_writable
 from shadowmetric.app.serving.verification.calibration import calibrate
+from shadowmetric.app.serving.verification.catalog import catalog_threshold
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.errors import Mistake
 from shadowmetric.progress import Report
@@ -34,6 +35,7 @@ from shadowmetric.runtime.digests import RECORD, Digests
 from shadowmetric.runtime.files import write_text
 from shadowmetric.runtime.index_file import Contents, read_index, write_index
 from shadowmetric.runtime.model import OnnxModel
+from shadowmetric.runtime.unfinished import folder_beside
 
 README, REQUIREMENTS, PROGRAM = "README.txt", "requirements.txt", "device"
 ROOM = "runtime"  # of this house, which is the program of a bundle
@@ -74,30 +76,30 @@ def write_bundle(
     listing = list_images(images)
     name = INT8 if INT8 in exported.files else FLOAT
     tell = tell or (lambda *_: None)
-    beside = out.parent / f".{out.name}.{secrets.token_hex(8)}"
-    beside.mkdir(parents=True)
-    try:
-        digests = Digests(beside)
-        digests.write(beside / MODEL, lambda place: shutil.copyfile(exported.files[name], place))
-        model = OnnxModel(beside / MODEL)
+    with folder_beside(out) as folder:
+        new = folder / out.name
+        new.mkdir()
+        digests = Digests(new)
+        digests.write(new / MODEL, lambda place: shutil.copyfile(exported.files[name], place))
+        model = OnnxModel(new / MODEL)
         broken: list[str] = []
         contents = build_bundle_index(model, listing, broken, tell)
-        write_index(beside / INDEX, replace(model.about, model=(MODEL,), root=""), contents)
+        catalog = catalog_threshold(run, model, data_root=data_root, tell=tell, notes=(notes := []))
+        write_index(new / INDEX, replace(model.about, model=(MODEL,), root="", catalog=catalog), contents)
         threshold = json.dumps(calibrate(run, model, data_root=data_root, tell=tell).plain(), indent=2) + "\n"
-        digests.write(beside / CALIBRATION, lambda place: place.write_text(threshold, encoding="ascii"))
-        shutil.copytree(HOUSE / ROOM, beside / PROGRAM, ignore=shutil.ignore_patterns("__pycache__"))
-        write_text(beside / README, HOW)
-        write_text(beside / REQUIREMENTS, "".join(f"{need}\n" for need in NEEDS))
-        notes = [*listing.notes, *lost(out, contents)]
-        take_place(beside, out)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        digests.write(new / CALIBRATION, lambda place: place.write_text(threshold, encoding="ascii"))
+        shutil.copytree(HOUSE / ROOM, new / PROGRAM, ignore=shutil.ignore_patterns("__pycache__"))
+        write_text(new / README, HOW)
+        write_text(new / REQUIREMENTS, "".join(f"{need}\n" for need in NEEDS))
+        notes = [*listing.notes, *notes, *lost(out, contents)]
+        take_place(new, out)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
     return Bundled(out, name, len(contents), size, broken, notes)
 
 
 def check_place(out: Path) -> None:
     """Refuse a place that holds anything but a bundle, or cannot be written to."""
+    bring_back(out)
     if not out.exists():
         check_writable(out.parent, "name another place by --bundle")
         return
@@ -105,7 +107,7 @@ def check_place(out: Path) -> None:
         raise Mistake(f"{out} is a file; name a folder by --bundle.")
     if out.resolve() == Path.cwd():
         raise Mistake("--bundle is the folder that you are in, which cannot be replaced; name one inside of it.")
-    others = [path.name for path in out.iterdir() if path.name not in OURS and not path.name.startswith(f".{INDEX}")]
+    others = other_things(out)
     if others or ((names := {path.name for path in out.iterdir()}) and not {MODEL, INDEX, PROGRAM} <= names):
         what = f" (it has {', '.join(sorted(others)[:3])})" if others else ""
         raise Mistake(f"{out} is there and holds other things than a bundle{what}; name another --bundle.")
@@ -134,15 +136,37 @@ def lost(out: Path, contents: Contents) -> list[str]:
     return [f"{len(gone):,} images of the index that was there are not in the new one."] if gone else []
 
 
-def take_place(beside: Path, out: Path) -> None:
+def other_things(folder: Path) -> list[str]:
+    """Return the names in a folder that no bundle has."""
+    names = (path.name for path in folder.iterdir())
+    return [name for name in names if name not in OURS and not name.startswith(f".{INDEX}")]
+
+
+def moved_aside(out: Path) -> Path:
+    """Return where a bundle is while another takes its place."""
+    return out.with_name(f".{out.name}.before")
+
+
+def take_place(new: Path, out: Path) -> None:
     """Rename a folder to its place, and remove the one that was there."""
-    old = out.parent / f".{out.name}.{secrets.token_hex(8)}"
+    old = moved_aside(out)
     if out.exists():
         out.rename(old)
     try:
-        beside.rename(out)
+        new.rename(out)
     except OSError:
         if old.exists():
             old.rename(out)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def bring_back(out: Path) -> None:
+    """Bring back a bundle that was moved aside by an export which was killed; remove it if another took its place."""
+    old = moved_aside(out)
+    if not old.is_dir() or old.is_symlink() or other_things(old):
+        return
+    if out.exists():
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        old.rename(out)

@@ -32,6 +32,7 @@ from shadowmetric.errors import Mistake, Stopped
 from shadowmetric.progress import Report
 from shadowmetric.runtime.digests import Digests
 from shadowmetric.runtime.files import write_json
+from shadowmetric.runtime.unfinished import temporary_folder
 
 NAMES = {FLOAT: "model.onnx", INT8: "model-int8.onnx"}
 LIMIT = 0.01
@@ -100,14 +101,14 @@ def export(
     embedder, about, dataset = load_embedder(run), about_run(run), dataset_of(run, data_root)
     from shadowmetric.app.serving.exporting.onnx_file import write_onnx
 
-    with disk_errors(folder), tempfile.TemporaryDirectory() as made_in:
-        exports = {FLOAT: Path(made_in) / NAMES[FLOAT]}
+    with disk_errors(folder), temporary_folder() as made_in:
+        exports = {FLOAT: made_in / NAMES[FLOAT]}
         tell("tracing the model", 0.0)
         write_onnx(embedder, about, exports[FLOAT])
         if int8:
             from shadowmetric.app.serving.exporting.int8 import write_int8
 
-            exports[INT8] = Path(made_in) / NAMES[INT8]
+            exports[INT8] = made_in / NAMES[INT8]
             write_int8(exports[FLOAT], exports[INT8], training_squares(run, dataset, calibration, tell))
         split = some_of_each(dataset.test, images, SEED)
         skip = run.settings().broken == "skip"

@@ -19,6 +19,7 @@ products can overflow; the parity report tells whether that happens on the machi
 Memory: the float model, and one batch of its activations.
 """
 
+import contextlib
 import hashlib
 import json
 import tempfile
@@ -32,6 +33,7 @@ import numpy as np
 from shadowmetric.app.serving.exporting.onnx_file import INPUT, describe, save, silence
 from shadowmetric.runtime.entries import About, about_from
 from shadowmetric.runtime.model import METADATA
+from shadowmetric.runtime.unfinished import temporary_folder
 
 DIGITS = 16  # of the graph's SHA-256
 HEADS = ("Gemm", "MatMul")
@@ -64,8 +66,8 @@ def quantize_model(model: Any, batches: Iterator[np.ndarray]) -> Any:
             batch = next(batches, None)
             return None if batch is None else {INPUT: batch}
 
-    with tempfile.TemporaryDirectory() as folder, silence():
-        place = Path(folder) / "int8.onnx"
+    with temporary_folder() as folder, temporaries_in(folder), silence():
+        place = folder / "int8.onnx"
         quantize_static(
             model,
             place,
@@ -78,6 +80,16 @@ def quantize_model(model: Any, batches: Iterator[np.ndarray]) -> Any:
             nodes_to_exclude=float_nodes(model),
         )
         return onnx.load(place)
+
+
+@contextlib.contextmanager
+def temporaries_in(folder: Path) -> Iterator[None]:
+    """Let the quantizer put its own temporary files into ours: it would leave them behind after a kill."""
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def float_nodes(model: Any) -> list[str]:

@@ -8,12 +8,12 @@ import json
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import shadowmetric
 from shadowmetric.errors import Stopped
+from shadowmetric.runtime.unfinished import temporary_folder
 
 HOUSE = Path(shadowmetric.__file__).parent
 
@@ -42,9 +42,9 @@ def resident_bytes(place: Path, of_run: bool) -> int:
     """Return the memory of a process that holds a model alone: that of a run, or of a file."""
     if of_run:
         return run_python(OF_RUN, HOUSE.parent, place)["bytes"]
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(HOUSE / "runtime", Path(folder) / "device", ignore=shutil.ignore_patterns("__pycache__"))
-        measurement = run_python(OF_ONNX, Path(folder), place)
+    with temporary_folder() as folder:
+        shutil.copytree(HOUSE / "runtime", folder / "device", ignore=shutil.ignore_patterns("__pycache__"))
+        measurement = run_python(OF_ONNX, folder, place)
     if measurement["torch"]:
         raise Stopped("the device room imported torch; this is a defect, please report it.")
     return measurement["bytes"]

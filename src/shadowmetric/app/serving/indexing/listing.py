@@ -2,8 +2,8 @@
 
     FOLDER     images at any depth, known by their endings; an image's class is the first folder below FOLDER, below
                FOLDER/train or FOLDER/test if both are there, and none for images that lie in FOLDER itself
-    FILE.csv   a header and a line an image: path (below the table's folder, or absolute), and if there is one, label
-               (or class); a file that is not there is a mistake in the table
+    FILE.csv   a header, in capitals or not, and a line an image: path (below the table's folder, or absolute), and if
+               there is one, label (or class); a file that is not there is a mistake in the table
 
 Hidden files are passed over; so are links to folders and links that lead out of the folder, which are counted in a
 note. Paths are kept relative to one root, and no path leads out of it: what is served later is below that folder. That
@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from shadowmetric.app.data.own.folder import IMAGES, PARTS, ClassFolders, images_below
 from shadowmetric.errors import Mistake
+from shadowmetric.runtime.counting import count
 
 
 class Listed(NamedTuple):
@@ -85,8 +86,8 @@ def list_table(table: Path) -> Listing:
     missing = [file for file in files if not os.path.isfile(file)]  # is_file() fails if a name is too long
     if missing:
         raise Mistake(
-            f"{table}: {len(missing):,} of {len(files):,} files are not there, the first is {missing[0]}; "
-            "give paths below the table's folder."
+            f"{table} names {count(len(missing), 'file that is', 'files that are')} not there, of {len(files):,}; the "
+            f"first is {missing[0]}; give paths below the table's folder."
         )
     root = root_of(files, folder)
     check_root(table, root, list(zip(files, lines, strict=True)), folder)
@@ -103,12 +104,15 @@ def list_table(table: Path) -> Listing:
                 raise Mistake(
                     f"{table}: {file} stands there twice, as {images[path].label!r} and {line.label!r}; remove one."
                 )
-    notes = [f"{links:,} links lead out of {root} and were not followed."] if links else []
+    led_out = count(links, f"link leads out of {root} and was", f"links lead out of {root} and were")
+    notes = [f"{led_out} not followed."] if links else []
     if elsewhere:
-        notes.append(
-            f"{len(elsewhere):,} files outside of {root} are no images, or links, and were left out; the first is "
-            f"{elsewhere[0]}."
+        left_out = count(
+            len(elsewhere),
+            f"file outside of {root} is no image, or a link, and was",
+            f"files outside of {root} are no images, or links, and were",
         )
+        notes.append(f"{left_out} left out; the first is {elsewhere[0]}.")
     return Listing(root, sorted(images.values()), notes)
 
 
@@ -169,12 +173,13 @@ def read_table(table: Path) -> list[Line]:
     try:
         with table.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, strict=True)
-            columns = [name.strip() for name in reader.fieldnames or ()]
-            if columns.count("path") != 1:
-                raise Mistake(
-                    f"{table} has no column 'path' in its first line ({', '.join(columns)[:200] or 'empty'}); "
-                    "give a header such as path,label."
-                )
+            header = [name.strip() for name in reader.fieldnames or ()]
+            columns = [name.lower() for name in header]
+            for name in ("path", "label", "class"):
+                if columns.count(name) > 1 or (name == "path" and name not in columns):
+                    state = "more than one" if name in columns else "no"
+                    first = f"its first line ({', '.join(header)[:200] or 'empty'})"
+                    raise Mistake(f"{table} has {state} column '{name}' in {first}; give a header such as path,label.")
             reader.fieldnames = columns
             lines = [(reader.line_num, line) for line in reader]
     except OSError as error:

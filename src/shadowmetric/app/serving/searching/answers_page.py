@@ -13,6 +13,7 @@ from shadowmetric.app.serving.searching.search import Answer
 from shadowmetric.app.serving.searching.shown import small_image
 from shadowmetric.runtime.entries import Hit
 from shadowmetric.runtime.images import open_image
+from shadowmetric.runtime.votes import verdict
 
 SIDE = 160  # pixels
 STYLE = """
@@ -43,7 +44,9 @@ def section(answer: Answer, root: str) -> str:
     query = open_image(answer.query)
     query.thumbnail((SIDE, SIDE))
     items = "".join(f"<li>{neighbor(hit, root)}</li>" for hit in answer.hits)
-    return f"<section><h2>{text(answer.query.name)}</h2>{image(query, 'the query')}<ol>{items}</ol></section>\n"
+    words = verdict(answer.classes, answer.decision)
+    said = f"<p><b>{text(words)}</b></p>" if words else ""
+    return f"<section><h2>{text(answer.query.name)}</h2>{image(query, 'the query')}{said}<ol>{items}</ol></section>\n"
 
 
 def neighbor(hit: Hit, root: str) -> str:

@@ -1,16 +1,18 @@
-"""Images in, their most similar indexed images out."""
+"""Images in, their most similar indexed images out: with the classes that those vote for, and whether any is meant."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from shadowmetric.app.serving.galleries.gallery import Gallery
 from shadowmetric.app.serving.model import Model
-from shadowmetric.errors import BrokenImage
-from shadowmetric.runtime.entries import Hit
+from shadowmetric.errors import BrokenImage, Mistake
+from shadowmetric.runtime.catalog import CatalogDecision
+from shadowmetric.runtime.entries import About, Hit
 from shadowmetric.runtime.images import open_image
+from shadowmetric.runtime.votes import VOTERS, ClassVote, count_votes
 
 BATCH = 32
 
@@ -22,6 +24,16 @@ class Answer:
     query: Path
     hits: list[Hit]
     root: str = ""  # the folder that was indexed
+    classes: list[ClassVote] = field(default_factory=list)  # best first; empty if one class was searched
+    decision: CatalogDecision | None = None  # None without a threshold, or if one class was searched
+
+
+def answer_of(query: Path, hits: list[Hit], about: About, k: int, *, label: str | None, rate: float | None) -> Answer:
+    """Return what `hits`, at least as many as vote, say of an image; the first k are shown."""
+    if label is not None:
+        return Answer(query, hits[:k], about.root)
+    decision = about.catalog.decide(hits[0].similarity, rate) if hits and about.catalog is not None else None
+    return Answer(query, hits[:k], about.root, count_votes(hits[: max(k, VOTERS)]), decision)
 
 
 def search(
@@ -31,12 +43,17 @@ def search(
     k: int = 10,
     *,
     label: str | None = None,
+    rate: float | None = None,
     broken: list[str] | None = None,
 ) -> Iterator[Answer]:
     """Yield the k most similar images of each query, best first; of one class if `label` names it.
 
+    rate: of images of absent classes, the share that may pass for something of the catalog.
+
     A query that cannot be read is refused, or named in `broken` and left out if a list is given.
     """
+    about, most = gallery.about, k if label is not None else max(k, VOTERS)
+    check_rate(about, rate)
     for start in range(0, len(queries), BATCH):
         read, squares = [], []
         for query in queries[start : start + BATCH]:
@@ -48,5 +65,15 @@ def search(
                     raise
                 broken.append(str(error))
         if read:
-            found = gallery.nearest(model.embed(np.stack(squares)), k, label)
-            yield from (Answer(query, hits, gallery.about.root) for query, hits in zip(read, found, strict=True))
+            found = gallery.nearest(model.embed(np.stack(squares)), most, label)
+            for query, hits in zip(read, found, strict=True):
+                yield answer_of(query, hits, about, k, label=label, rate=rate)
+
+
+def check_rate(about: About, rate: float | None) -> None:
+    """Refuse a rate that the index cannot show."""
+    if rate is None:
+        return
+    if about.catalog is None:
+        raise Mistake("the index has no threshold for what is not in the catalog; index the images again with its run.")
+    about.catalog.row_at(rate)

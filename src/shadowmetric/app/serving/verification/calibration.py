@@ -13,6 +13,7 @@ Memory: the embeddings, and the histograms (see there).
 
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -63,6 +64,34 @@ def calibrate(
 
 def measure(run: Run, model: Model, data_root: Path | None = None, tell: Report | None = None) -> Calibration:
     """Embed the test images of a run and count their pairs."""
+    test = embed_test_images(run, model, data_root, tell)
+    genuine, impostor = pair_histograms(test.rows, test.labels)
+    if not int(genuine.sum()) or not int(impostor.sum()):
+        raise Mistake(
+            f"{run.folder}: the {len(test.labels)} test images of {test.name} have no pairs of one class, or none of "
+            "two; a threshold needs both."
+        )
+    return table_of(genuine, impostor, model.about.fingerprint, test.words)
+
+
+class EmbeddedTest(NamedTuple):
+    """The test images of a run, as serving embeds them."""
+
+    rows: Tensor  # (images, dim) float32
+    labels: Tensor
+    name: str  # of the dataset
+
+    @property
+    def words(self) -> str:
+        """Return which images these are."""
+        classes = len(self.labels.unique())
+        return f"{len(self.labels):,} test images of {classes:,} classes of {portable_name(self.name)}"
+
+
+def embed_test_images(
+    run: Run, model: Model, data_root: Path | None = None, tell: Report | None = None
+) -> EmbeddedTest:
+    """Return the embeddings of the test images of a run's dataset, by any model of it."""
     dataset, skip = dataset_of(run, data_root), run.settings().broken == "skip"
     rows, numbers = [np.empty((0, model.about.dim), np.float32)], []
     for some, squares in squares_of(dataset.test.images, model.about.shape, BATCH, skip_broken=skip):
@@ -70,15 +99,8 @@ def measure(run: Run, model: Model, data_root: Path | None = None, tell: Report 
         numbers += some
         if tell is not None:
             tell("embedding the test images", some[-1] / len(dataset.test))
-    labels = dataset.test.labels[numbers]
-    genuine, impostor = pair_histograms(torch.from_numpy(np.concatenate(rows)), torch.from_numpy(labels))
-    if not int(genuine.sum()) or not int(impostor.sum()):
-        raise Mistake(
-            f"{run.folder}: the {len(labels)} test images of {dataset.name} have no pairs of one class, or none of "
-            "two; a threshold needs both."
-        )
-    images = f"{len(labels):,} test images of {len(np.unique(labels)):,} classes of {portable_name(dataset.name)}"
-    return table_of(genuine, impostor, model.about.fingerprint, images)
+    labels = torch.from_numpy(dataset.test.labels[numbers])
+    return EmbeddedTest(torch.from_numpy(np.concatenate(rows)), labels, dataset.name)
 
 
 def table_of(genuine: Tensor, impostor: Tensor, fingerprint: str, images: str) -> Calibration:

@@ -15,7 +15,7 @@ from shadowmetric.app.training.runs.recipes import RECIPES, Recipe, recipe_for
 from shadowmetric.batches.budget import parse_bytes
 from shadowmetric.errors import Mistake
 from shadowmetric.integrations.pml_losses import PREFIX, check_pml_loss
-from shadowmetric.losses.catalogue import LOSSES, OF_CENTERS, MiningUnit
+from shadowmetric.losses.catalogue import CLASS_LOSSES, LOSSES, MiningUnit
 from shadowmetric.losses.mined import MINERS
 
 CHOICES = {
@@ -47,7 +47,7 @@ SMALL_IMAGES = 64  # pixels up to which small_cnn is the backbone unless another
 class TrainSettings:
     """What decides a run."""
 
-    data: str = "digits"
+    data: str = "glyphs"
     """A dataset's name, folder:PATH, csv:FILE or npz:FILE; `shadowmetric data list` names them."""
     data_root: Path | None = None
     """Where datasets lie. Default: $SHADOWMETRIC_DATA, else ./data."""
@@ -66,9 +66,8 @@ class TrainSettings:
     recipe: str = "default"
     """default, whose values stand beside the options below, or paper: the published protocol to the letter."""
     loss: str | None = None
-    """shadow triplet soft_margin_triplet angular_triplet soft_triple multi_similarity angular contrastive
-    lifted_structure n_pair ranked_list arc_face normalized_softmax triplet_control double_shadow, or pml:NAME, a loss
-    of pytorch-metric-learning by the name of its class. Default: normalized_softmax; shadow from pretrained weights, in
+    """shadow, triplet or another by its name (--loss ? lists them all), or pml:NAME, a loss of
+    pytorch-metric-learning by the name of its class. Default: normalized_softmax; shadow from pretrained weights, in
     --recipe paper, and wherever an option is given that only losses of pairs or triplets have."""
     margin: float = 0.2
     """Of losses of triplets and of their miner, in the loss's own unit (pml:TripletMarginLoss: distance)."""
@@ -189,7 +188,7 @@ def check_settings(settings: TrainSettings) -> None:
         )
     if settings.cross_batch_warmup and not settings.cross_batch_memory:
         raise Mistake("--cross-batch-warmup has no meaning without --cross-batch-memory; give both or neither.")
-    if settings.cross_batch_memory and settings.loss in OF_CENTERS:
+    if settings.cross_batch_memory and settings.loss in CLASS_LOSSES:
         raise Mistake(
             f"--cross-batch-memory adds nothing to {settings.loss}, which compares rows with its centers; leave it out."
         )

@@ -11,6 +11,7 @@ let limits = { bytes: Infinity }, running = null, uploadNumber = 0, shown = null
 const number = (value) => value.toLocaleString("en-US");
 const words = (name) => name.replaceAll("_", " ");
 const classWords = (label) => words(label.replace(/^\d+\.(?=\p{L})/u, "")); // 001.Black_footed_Albatross
+const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const several = (count, one, more) => `${number(count)} ${count === 1 ? one : more}`;
 
@@ -122,6 +123,7 @@ function drawNothing() {
   shown = null;
   hits.replaceChildren();
   said.textContent = "";
+  drawVerdict(null);
   trouble.hidden = true;
   document.title = "Search by image";
 }
@@ -129,6 +131,7 @@ function drawNothing() {
 function drawTrouble(wrong) {
   hits.replaceChildren();
   said.textContent = "";
+  drawVerdict(null);
   trouble.hidden = false;
   trouble.querySelector("p").textContent = wrong instanceof Trouble ? wrong.message : "Something went wrong on this page; load it again.";
   at("again").hidden = !wrong.again;
@@ -174,7 +177,18 @@ function drawTrail() {
   list.replaceChildren(...(first ? [make("li", {}, make("span", { className: "earlier", textContent: `${first} before` }))] : []), ...crumbs);
 }
 
-function drawHits({ hits: found, milliseconds }) {
+function drawVerdict(told) { // of an upload: its class, or that it shows nothing that is here
+  const line = at("verdict"), best = told?.classes[0];
+  line.hidden = !told || (told.in_catalog !== false && !best);
+  if (line.hidden) return;
+  line.dataset.unknown = String(told.in_catalog === false);
+  line.title = sentence(told.words);
+  if (told.in_catalog === false) line.replaceChildren("Not in the catalog", make("small", { textContent: `nothing here is near enough; ${percent(told.known_reject_rate)} of the images that are meant are refused so` }));
+  else line.replaceChildren(classWords(best.label), make("small", { textContent: `${percent(best.share)} of the vote of the nearest` }));
+}
+
+function drawHits({ hits: found, milliseconds, verdict }) {
+  drawVerdict(verdict);
   const took = Object.values(milliseconds).reduce((sum, part) => sum + part, 0);
   trouble.hidden = true;
   hits.replaceChildren(...found.map(drawHit));

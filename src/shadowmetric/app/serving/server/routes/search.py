@@ -1,11 +1,12 @@
 """Search by an upload, and on from an image of the index."""
 
 import io
+import math
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 
-from shadowmetric.app.serving.server.answers import Neighbors, answer
+from shadowmetric.app.serving.server.answers import Neighbors, answer, verdict_of
 from shadowmetric.app.serving.server.refusals import Refused, document_statuses
 from shadowmetric.app.serving.server.searched import KEY, Searched
 from shadowmetric.app.serving.server.service import Here, Service
@@ -16,6 +17,7 @@ from shadowmetric.app.serving.server.uploads import (
     drain_body,
     square_of,
 )
+from shadowmetric.runtime.votes import VOTERS, count_votes
 
 TYPES = ("image/jpeg", "image/png", "image/webp", "application/octet-stream")
 BODY: dict[str, Any] = {
@@ -59,8 +61,13 @@ def by_upload(service: Service, searched: Searched, body: io.BytesIO, k: int, la
     with service.metrics.timed("embed", spent):
         row = searched.model.embed(squares)[0]
     with service.metrics.timed("search", spent):
-        hits = searched.nearest(row, k, wanted)
-    return answer(hits, spent)
+        hits = searched.nearest(row, k if wanted is not None else max(k, VOTERS), wanted)
+    if wanted is not None:
+        return answer(hits, spent)
+    catalog = searched.gallery.about.catalog
+    near = hits[0].similarity if hits else math.nan
+    decision = None if catalog is None or not math.isfinite(near) else catalog.decide(near)
+    return answer(hits[:k], spent, verdict_of(count_votes(hits), decision))
 
 
 def by_key(service: Service, searched: Searched, key: str, k: int, label: str | None) -> Neighbors:

@@ -17,9 +17,16 @@ BYTES = 8
 MOST_BYTES = 2**31  # of one array: more is refused unread
 
 
+def idx_names(name: str) -> list[str]:
+    """Return where a file such as `train-images-idx3-ubyte` may be: plain or gzipped, with a dot before idx, and in a
+    folder of its own name, as archives are unpacked."""
+    spellings = (name, name.replace("-idx", ".idx"))
+    return [f"{place}{one}{end}" for place in ("", f"{name}/") for one in spellings for end in ("", ".gz")]
+
+
 def find_idx(folder: Path, name: str) -> Path | None:
     """Return the plain file, or else the gzipped one, or None."""
-    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
+    return next((path for path in (folder / one for one in idx_names(name)) if path.is_file()), None)
 
 
 def read_idx(path: Path, dimensions: int) -> np.ndarray:

@@ -8,7 +8,7 @@ import pytest
 from dataset_trees import image, text
 
 from shadowmetric.app.data.datasets.cub200 import CUB200
-from shadowmetric.app.data.datasets.lists import are_there, list_images, load, names_in, parse_each, read_list
+from shadowmetric.app.data.datasets.formats.lists import are_there, list_images, load, names_in, parse_each, read_list
 from shadowmetric.errors import DataMistake
 
 READER = replace(CUB200, name="set", folder="set")

@@ -13,7 +13,7 @@ from PIL import Image
 from shadowmetric.app.data.datasets import cifar10, cifar100
 from shadowmetric.app.data.datasets.cifar10 import CIFAR10
 from shadowmetric.app.data.datasets.cifar100 import CIFAR100
-from shadowmetric.app.data.datasets.cifar_pickles import ArrayUnpickler, read_pickle
+from shadowmetric.app.data.datasets.formats.cifar_pickles import ArrayUnpickler, read_pickle
 from shadowmetric.errors import DataMistake
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (4, 3072), dtype=np.uint8)
@@ -147,6 +147,6 @@ def test_wrong_and_broken_images_are_named(images):
 
 
 def test_pickles_come_before_a_folder_per_class(images):
-    (images / CIFAR100.folder).mkdir()
+    write(images / CIFAR100.folder / "meta", {})
     with pytest.raises(DataMistake, match="cifar-100-python/train is not there"):
         CIFAR100.read(images, True)

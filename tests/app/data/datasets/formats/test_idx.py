@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 
-from shadowmetric.app.data.datasets.idx import find_idx, read_idx
+from shadowmetric.app.data.datasets.formats.idx import find_idx, read_idx
 from shadowmetric.errors import DataMistake
 
 VALUES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
