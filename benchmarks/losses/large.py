@@ -79,13 +79,13 @@ def main() -> None:
     sizes = {"batch": given.batch, "dim": given.dim, "per_class": given.per_class}
     new = not given.out.exists()
     with given.out.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
+        writer = csv.DictWriter[str](file, COLUMNS)
         if new:
             writer.writeheader()
         for name in given.contender:
             date = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
             where = {"torch": torch.__version__, "cpu": cpu_name(), "date": date}
-            row = {"contender": name} | sizes | measure(name, **sizes) | where
+            row: dict[str, Any] = {"contender": name} | sizes | measure(name, **sizes) | where
             writer.writerow(row)
             file.flush()
             print({column: row.get(column, "") for column in COLUMNS[:8]})
