@@ -225,9 +225,9 @@ def work_of_anchors() -> list[int]:
     seen = []
 
     class Noting(sm.HardMiner):
-        def mine_in_slots(self, given, slots):
-            seen.append((len(given.embeddings), len(given.others)))
-            return super().mine_in_slots(given, slots)
+        def mine_in_matrix(self, search):
+            seen.append((len(search.batch.embeddings), len(search.batch.others)))
+            return super().mine_in_matrix(search)
 
     own = own_share()
     sm.GatheredLoss(sm.ShadowLoss(miner=Noting()))(images[own], labels[own])

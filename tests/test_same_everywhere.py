@@ -17,7 +17,9 @@ from made_rows import KINDS, made_rows
 from random_rounding import random_rounding
 
 import shadowmetric as sm
-from shadowmetric.mining import slots
+from shadowmetric.mining import ways
+from shadowmetric.mining.checked_batch import as_checked_batch
+from shadowmetric.mining.ways import choose_way
 from shadowmetric.ops import proposed_nearest
 
 SEEDS = 3
@@ -52,12 +54,12 @@ def made(kind: str, rows: int, dim: int, seed: int, dtype: torch.dtype) -> tuple
 @contextlib.contextmanager
 def proposing(always: bool):
     """Mine in class order, and let the fast product propose for batches of any size, or for none."""
-    before = proposed_nearest.WORTH_PROPOSING, slots.SMALL_BATCH
-    proposed_nearest.WORTH_PROPOSING, slots.SMALL_BATCH = 0 if always else 2**62, 0
+    before = proposed_nearest.WORTH_PROPOSING, ways.SMALL_BATCH
+    proposed_nearest.WORTH_PROPOSING, ways.SMALL_BATCH = 0 if always else 2**62, 0
     try:
         yield
     finally:
-        proposed_nearest.WORTH_PROPOSING, slots.SMALL_BATCH = before
+        proposed_nearest.WORTH_PROPOSING, ways.SMALL_BATCH = before
 
 
 BATCHES = (
@@ -83,6 +85,19 @@ def test_triplets_are_those_of_the_loops_whoever_multiplies(
         for number in range(SEEDS):
             with random_rounding(seed + number):
                 assert listed(miner(embeddings, labels)) == expected
+
+
+@pytest.mark.parametrize("name", [name for name in MINERS if "window" not in name])
+@given(*BATCHES, st.booleans())
+def test_a_matrix_gives_the_triplets_of_the_loops_whoever_multiplies(name, kind, rows, dim, seed, dtype, normalize):
+    embeddings, labels = made(kind, rows, dim, seed, dtype)
+    make, settings, loops = MINERS[name]
+    miner, batch = make(**settings, normalize=normalize), as_checked_batch(embeddings, labels)
+    assert choose_way(batch, miner) == "matrix"
+    expected = loops(embeddings, labels, normalize=normalize, **settings)
+    for number in range(SEEDS):
+        with random_rounding(seed + number):
+            assert listed(miner(embeddings, labels)) == expected
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -55,6 +55,15 @@ def check_slots(slots: int | None) -> int | None:
     return slots
 
 
+def refuse_few_slots(slots: int, most: int) -> None:
+    """Refuse slots that some row of a batch has more positives than."""
+    if most > slots:
+        raise ValueError(
+            f"slots is {slots}, and a row of this batch has {most} positives; give at least as many, which is "
+            "per_class - 1 for batches with per_class rows of each class, or leave slots out."
+        )
+
+
 def check_choice(value: object, choices: tuple[str, ...], name: str) -> str:
     """Return the value, or refuse one that is not among the choices."""
     if not isinstance(value, str) or value not in choices:

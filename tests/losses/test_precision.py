@@ -5,7 +5,8 @@ import torch
 from every_loss import CLASSES, LOSSES
 
 import shadowmetric as sm
-from shadowmetric.mining import slots
+from shadowmetric.losses import mined
+from shadowmetric.mining import ways
 
 
 def made(rows: int = 36, dim: int = 12):
@@ -23,11 +24,13 @@ def value_and_gradient(loss, embeddings, labels, context):
     return value.detach(), leaf.grad
 
 
-@pytest.mark.parametrize("by_class", [False, True], ids=["in slots", "by class"])
+@pytest.mark.parametrize("way", ["matrix", "slots", "class"])
 @pytest.mark.parametrize("name", LOSSES)
-def test_autocast_changes_no_bit(name, by_class, monkeypatch):
-    if by_class:
-        monkeypatch.setattr(slots, "SMALL_BATCH", 0)
+def test_autocast_changes_no_bit(name, way, monkeypatch):
+    if way == "class":
+        monkeypatch.setattr(ways, "SMALL_BATCH", 0)
+    if way == "slots":  # what another device does
+        monkeypatch.setattr(mined, "choose_way", lambda batch, miner, fused: "slots" if miner.fits_slots else "class")
     embeddings, labels = made()
     torch.manual_seed(0)
     loss = LOSSES[name](embeddings.shape[1])

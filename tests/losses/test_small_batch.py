@@ -7,8 +7,9 @@ from batches import batches
 from hypothesis import given
 
 import shadowmetric as sm
-from shadowmetric.losses import distances, shadow, slopes, small_batch
+from shadowmetric.losses import distances, mined, shadow, slopes
 from shadowmetric.losses.catalogue import DoubleShadow
+from shadowmetric.mining import ways
 
 LOSSES = {
     "shadow": sm.ShadowLoss(0.2),
@@ -75,19 +76,39 @@ def step(loss, rows, labels, references):
     return [value.detach(), rows.grad, *(other.grad for other in list(others.values())[:1])]
 
 
+@pytest.mark.parametrize("way", ["slots", "class"])
 @pytest.mark.parametrize("compared", ["itself", "references"])
 @pytest.mark.parametrize("name", LOSSES)
 @given(batch=batches())
-def test_numpy_and_torch_give_the_same(name, compared, batch):
+def test_every_way_gives_the_same(name, compared, way, batch):
     rows, labels = batch
     references = rows.flip(0) + 0.125 if compared == "references" else None
     small = step(LOSSES[name], rows, labels, references)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(small_batch, "SMALL", 0)
+        patch.setattr(mined, "choose_way", lambda *_, **__: way)
+        if way == "class":
+            patch.setattr(ways, "SMALL_BATCH", 0)
         large = step(LOSSES[name], rows, labels, references)
     for ours, theirs in zip(small, large, strict=True):
         scale = float(theirs.abs().amax()) if theirs.numel() else 0.0
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6 * max(scale, 1e-6))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_sums_of_a_small_batch_are_its_value(name):
+    rows, labels = torch.randn(20, 6), torch.arange(20) // 4
+    torch.testing.assert_close(LOSSES[name].sums(rows, labels).value(), LOSSES[name](rows, labels))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_a_value_may_be_changed_in_place(reduction):
+    rows, labels = torch.randn(12, 4, requires_grad=True), torch.arange(12) // 3
+    loss = sm.ShadowLoss(miner="hard", reduction=reduction)
+    (once,) = torch.autograd.grad(loss(rows, labels), rows)
+    value = loss(rows, labels)
+    value *= 3
+    value.backward()
+    torch.testing.assert_close(rows.grad, 3 * once)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])

@@ -30,9 +30,10 @@ from pytorch_metric_learning.utils.loss_and_miner_utils import convert_to_triple
 from torch import Tensor, nn
 
 from shadowmetric.checks import ELSEWHERE, check_triplets
-from shadowmetric.losses.mined import MinedLoss, mine, triplet_values
+from shadowmetric.losses.mined import MinedLoss
 from shadowmetric.losses.row_loss import RowLoss
 from shadowmetric.losses.sums import SummedLoss
+from shadowmetric.losses.triplet_list import mine, triplet_values
 from shadowmetric.mining.checked_batch import Mined, as_checked_batch
 from shadowmetric.mining.pairs import NamedPairs
 from shadowmetric.types import Miner
@@ -85,7 +86,7 @@ class InPML(losses.BaseMetricLossFunction):
             return already_reduced(loss.sums_of_pairs(batch, pairs).value())
         triplets = None if indices_tuple is None else convert_to_triplets(indices_tuple, labels)
         if not self.each_triplet or not isinstance(loss, MinedLoss):
-            return already_reduced(loss.sums_of_batch(batch, triplets).value())
+            return already_reduced(loss.value_of_batch(batch, triplets))
         triplets, squared = mine(loss.miner, batch) if triplets is None else (triplets, None)
         triplets = check_triplets(triplets, len(embeddings), len(ref_emb), embeddings.device, debug=loss.debug)
         if len(triplets.anchor) == 0:

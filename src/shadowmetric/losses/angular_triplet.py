@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from shadowmetric.losses.distances import angle
-from shadowmetric.losses.mined import MinedLoss, hinge_at, loss_of_triplets
+from shadowmetric.losses.mined import MinedLoss
 from shadowmetric.losses.reductions import Reduction
 from shadowmetric.losses.slopes import Slopes, angle_and_slope, relu_and_slope
+from shadowmetric.losses.triplet_list import hinge_at, loss_of_triplets
 from shadowmetric.types import Embeddings, References, Scalar
 
 

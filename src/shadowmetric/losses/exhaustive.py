@@ -8,6 +8,7 @@ Memory: the scratch, and a few numbers per row. Time: a product, and a pass over
 """
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
@@ -30,7 +31,7 @@ from shadowmetric.types import Hinge, Miner
 STREAMED = 14.0  # blocks that a streamed triplet term makes
 
 
-def is_exhaustive(miner: Miner) -> bool:
+def is_exhaustive(miner: Miner) -> TypeGuard[AllMiner | SemiHardMiner]:
     """Return whether a miner takes every triplet there is, so that a loss should stream them."""
     return isinstance(miner, AllMiner) or (isinstance(miner, SemiHardMiner) and miner.negatives == "all")
 

@@ -19,9 +19,10 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_margin, check_rows
-from shadowmetric.losses.mined import MinedLoss, hinge_at, loss_of_triplets
+from shadowmetric.losses.mined import MinedLoss
 from shadowmetric.losses.reductions import Reduction
 from shadowmetric.losses.slopes import Slopes, gap_and_slope, relu_and_slope
+from shadowmetric.losses.triplet_list import hinge_at, loss_of_triplets
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.types import Embeddings, References, Scalar
 

@@ -1,10 +1,12 @@
-"""A mined loss of a small batch of unit rows on a CPU: in slots, in numpy, and without autograd's slopes.
+"""Losses of triplets of a small batch on a CPU: mined in a matrix, summed up in numpy, without autograd's slopes.
 
-The meaning is that of `MinedLoss` in slots (`ops/slot_pairs`), and so are the bytes that are kept: for each place one
-row number and one slope. What differs is the price of a call: numpy's are a third of torch's, and slopes are written
-down (`losses/slopes`). Places are few, so the sparse matrix of slopes is filled.
+The meaning is that of `MinedLoss` by its list of triplets, and so are the bytes that are kept: for each pair one row
+number and one slope. What differs is the price of a call: numpy's are a third of torch's, and slopes are written down
+(`losses/slopes`). Pairs are few, so the sparse matrix of slopes is filled. Its product with the rows is torch's: numpy
+multiplies with threads of its own, which get in the way of torch's.
 
-Memory: kept for backward, one int64 and one number for each place; working, matrices of at most 2^16 numbers.
+Memory: kept for backward, one int64 and one number for each pair, and one float64 for each row; working, a few matrices
+of at most 2^18 numbers.
 """
 
 from typing import Any
@@ -13,109 +15,119 @@ import numpy
 import torch
 from torch import Tensor
 
+from shadowmetric.losses.reductions import Reduction
 from shadowmetric.losses.slopes import Slopes
 from shadowmetric.losses.sums import Sums
 from shadowmetric.mining.checked_batch import CheckedBatch
-from shadowmetric.mining.slots import SlotTriplets
-from shadowmetric.ops.arrays import Array, is_on_host
+from shadowmetric.mining.matrix import MatrixTriplets
+from shadowmetric.ops.arrays import Array
 from shadowmetric.ops.once import refuse_second_derivative
 from shadowmetric.ops.precision import full_precision
-from shadowmetric.ops.row_gradients import inverse_lengths
 from shadowmetric.ops.rows import working_dtype
+from shadowmetric.types import Scalar
 
-SMALL = 2**16  # places of the matrix; more are worth torch's threads
-
-
-def is_small(batch: CheckedBatch) -> bool:
-    """Return whether a batch is small enough to be summed up in numpy, and on a CPU."""
-    return is_on_host(batch.labels) and batch.labels.shape[0] * batch.others.shape[0] <= SMALL
+KINDS = {torch.float32: numpy.float32, torch.float64: numpy.float64}
+SIGNS = numpy.array([[1.0], [-1.0]])  # of the slopes of a triplet's two pairs
 
 
-def small_sums(batch: CheckedBatch, mined: SlotTriplets, slopes: Slopes, margin: float, reduction: str) -> Sums:
-    """Return the sums over the triplets of a small batch, mined in numpy on unit rows."""
-    embeddings, references = batch.embeddings, batch.references
-    dtype = working_dtype(embeddings.dtype, batch.others.dtype)
-    mined = mined.to_arrays()
-    real = mined.real
-    closer, closer_slope = slopes.measure(numpy.where(real, mined.closer, 0.0))
-    farther, farther_slope = slopes.measure(numpy.where(real, mined.farther, 0.0))
-    kind = numpy.float64 if dtype == torch.float64 else numpy.float32  # a hinge meets its kink where torch's does
-    value, slope = slopes.hinge(closer.astype(kind) - farther.astype(kind) + margin)
-    value = value * real
-    total = torch.tensor([float(value.sum())], dtype=dtype)
-    counted = {"sum": False, "mean": real, "mean_nonzero": value > 0}[reduction]
-    counts = torch.tensor([numpy.count_nonzero(counted)], dtype=dtype)
-    if not torch.is_grad_enabled() or not (
-        embeddings.requires_grad or (references is not None and references.requires_grad)
-    ):
-        return Sums(total, counts)
-    slope = slope * real
-    weight = numpy.concatenate([slope * closer_slope, -slope * farther_slope], 1)  # (rows, places)
-    other = numpy.concatenate([mined.positive, numpy.broadcast_to(mined.negative, closer.shape)], 1)
-    left, right = batch.grids(normalize=True)
-    totals: Any = _SmallTotal.apply(
-        embeddings, references, torch.from_numpy(other), torch.from_numpy(weight), left.length, right.length, total
-    )
-    return Sums(totals, counts)
+class SmallBatch:
+    """The triplets of a small batch, measured: their sum, their slopes, and by how many a mean divides."""
+
+    def __init__(self, batch: CheckedBatch, mined: MatrixTriplets, slopes: Slopes, margin: float, reduction: Reduction):
+        self.batch, self.mined = batch, mined
+        self.dtype = working_dtype(batch.embeddings.dtype, batch.others.dtype)
+        measured, along = slopes.measure(mined.distances)
+        closer, farther = measured.astype(KINDS[self.dtype])  # a hinge meets its kink where torch's does
+        value, slope = slopes.hinge(closer - farther + margin)
+        self.total, self.slope = numpy.add.reduce(value), along * slope * SIGNS
+        self.count = _count(value, reduction)
+
+    def sums(self) -> Sums:
+        """Return the sum with a graph, and the count."""
+        return Sums(self._with_graph(1).view(1), torch.tensor([self.count], dtype=self.dtype))
+
+    def value(self) -> Scalar:
+        """Return the loss, as `Sums.value` does, in fewer calls."""
+        return self._with_graph(max(self.count, 1))
+
+    def _with_graph(self, divisor: int) -> Tensor:
+        batch, references = self.batch, self.batch.references
+        total = numpy.asarray(self.total / divisor, KINDS[self.dtype])
+        entry = self.mined.anchor * len(batch.others) + self.mined.others
+        weight = (self.slope / divisor).astype(total.dtype)
+        pairs = torch.from_numpy(entry), torch.from_numpy(weight)
+        lengths = batch.lengths()[: 1 if references is None else 2]
+        return _SmallTotal.apply(total, batch.embeddings, references, *pairs, *lengths)  # pyright: ignore
+
+
+def _count(value: Array, reduction: Reduction) -> int:
+    """Return by how many a reduction divides."""
+    if reduction == "mean_nonzero":
+        return int(numpy.count_nonzero(value > 0))
+    return len(value) if reduction == "mean" else 0
 
 
 class _SmallTotal(torch.autograd.Function):
     """A known total, with the gradient that the slopes of its pairs make."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        embeddings: Tensor,
-        references: Tensor | None,
-        other: Tensor,
-        weight: Tensor,
-        length: Tensor,
-        other_length: Tensor,
-        total: Tensor,
-    ) -> Tensor:
-        ctx.own = references is None
-        sides = (embeddings, length) if references is None else (embeddings, length, references, other_length)
-        ctx.save_for_backward(other, weight.to(total.dtype), *sides)
-        return total
+    def forward(ctx: Any, total: Array, embeddings: Tensor, references: Tensor | None, *known: Tensor) -> Tensor:
+        ctx.save_for_backward(*known, embeddings, references)
+        return torch.from_numpy(total)  # made here: what a function was given it must not return
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_derivative()
-        other, weight, embeddings, length, *others = ctx.saved_tensors
-        references, other_length = others or (embeddings, length)
-        slopes = float(grads[0]) * weight.numpy()
-        left = _UnitRows(embeddings, length, weight.dtype)
-        right = left if ctx.own else _UnitRows(references, other_length, weight.dtype)
-        matrix = _fill(other.numpy(), slopes, len(right.rows))
-        nothing = (None,) * 5
+        entry, weight, *lengths, embeddings, references = ctx.saved_tensors
+        entry, weight = entry.numpy().reshape(-1), weight.numpy().reshape(-1) * float(grads[0])
+        left = _UnitRows(embeddings, lengths[0], weight.dtype)
         with full_precision(embeddings.device):
-            if ctx.own:
-                return left.gradient(torch.mm(matrix + matrix.T, right.rows)), None, *nothing
-            first = left.gradient(torch.mm(matrix, right.rows)) if ctx.needs_input_grad[0] else None
-            second = right.gradient(torch.mm(matrix.T, left.rows)) if ctx.needs_input_grad[1] else None
-        return first, second, *nothing
+            if references is None:
+                matrix = _fill(*_both_directions(entry, weight, len(left)), len(left), len(left))
+                return None, left.gradient(torch.mm(matrix, left.tensor())), None, None, None, None
+            right = _UnitRows(references, lengths[1], weight.dtype)
+            matrix, wanted = _fill(entry, weight, len(left), len(right)), ctx.needs_input_grad
+            first = left.gradient(torch.mm(matrix, right.tensor())) if wanted[1] else None
+            second = right.gradient(torch.mm(matrix.T, left.tensor())) if wanted[2] else None
+        return None, first, second, None, None, None, None
 
 
-def _fill(other: Array, weight: Array, columns: int) -> Tensor:
-    """Return the (rows, columns) matrix of the weights of all places, added up where places name one column."""
-    rows, _ = other.shape
-    entry = other + numpy.arange(0, rows * columns, columns)[:, None]
-    filled = numpy.bincount(entry.reshape(-1), weight.reshape(-1), rows * columns)
-    return torch.from_numpy(filled.reshape(rows, columns).astype(weight.dtype))
+def _both_directions(entry: Array, weight: Array, size: int) -> tuple[Array, Array]:
+    """Return the entries and their mirror images at the diagonal, with their weights."""
+    row, column = numpy.divmod(entry, size)
+    return numpy.concatenate([entry, column * size + row]), numpy.concatenate([weight, weight])
+
+
+def _fill(entry: Array, weight: Array, rows: int, columns: int) -> Tensor:
+    """Return the (rows, columns) matrix of weights, added up where several have one entry."""
+    filled = numpy.bincount(entry, weight, rows * columns).astype(weight.dtype)
+    return torch.from_numpy(filled.reshape(rows, columns))
 
 
 class _UnitRows:
-    """Rows divided by their lengths, zeros for zero rows, in working precision.
+    """Rows divided by their lengths, zeros for zero rows, in working precision."""
 
-    Tensors, since numpy multiplies matrices with threads of its own, which get in the way of torch's.
-    """
+    def __init__(self, source: Tensor, length: Tensor, kind: numpy.dtype):
+        self.source, lengths = source, length.numpy()
+        if numpy.count_nonzero(lengths) < len(lengths):
+            lengths = numpy.where(lengths > 0, lengths, numpy.inf)
+        self.scale = numpy.minimum(1 / lengths, LARGEST[kind]).astype(kind)[:, None]
+        source = source.detach()
+        self.rows = (source if source.dtype in KINDS else source.float()).numpy() * self.scale
 
-    def __init__(self, source: Tensor, length: Tensor, dtype: torch.dtype):
-        self.dtype = source.dtype
-        self.scale = inverse_lengths(length, dtype)[:, None]
-        self.rows = source.detach().to(dtype) * self.scale
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def tensor(self) -> Tensor:
+        """Return the rows as a tensor."""
+        return torch.from_numpy(self.rows)
 
     def gradient(self, grad: Tensor) -> Tensor:
         """Return the gradient of the rows as given: what lies along a row does not count."""
-        along = (grad * self.rows).sum(1, keepdim=True)
-        return grad.addcmul_(along, self.rows, value=-1).mul_(self.scale).to(self.dtype)
+        array = grad.numpy()
+        array -= numpy.einsum("ij,ij->i", array, self.rows)[:, None] * self.rows
+        array *= self.scale
+        return grad.to(self.source.dtype)
+
+
+LARGEST = {numpy.dtype(kind): numpy.finfo(kind).max for kind in KINDS.values()}

@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from shadowmetric.losses.distances import distance
-from shadowmetric.losses.mined import MinedLoss, MinedSettings, loss_of_triplets
+from shadowmetric.losses.mined import MinedLoss, MinedSettings
 from shadowmetric.losses.reductions import Reduction
 from shadowmetric.losses.slopes import Slopes, distance_and_slope, softplus_and_slope
+from shadowmetric.losses.triplet_list import loss_of_triplets
 from shadowmetric.types import Embeddings, References, Scalar
 
 

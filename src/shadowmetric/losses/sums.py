@@ -69,6 +69,10 @@ class SummedLoss(nn.Module):
         """Return the sums over the anchors of a checked batch."""
         raise NotImplementedError
 
+    def value_of_batch(self, batch: CheckedBatch, triplets: Sequence[Tensor] | None) -> Scalar:
+        """Return the loss of a checked batch."""
+        return self.sums_of_batch(batch, triplets).value()
+
     def describe_settings(self) -> str:
         """Return the settings as text, the margin with its unit."""
         raise NotImplementedError
@@ -119,11 +123,5 @@ class SummedLoss(nn.Module):
         "elsewhere" if none of them is an anchor, however equal. Else a reference that equals its anchor is taken for
         it.
         """
-        return self.sums(
-            embeddings,
-            labels,
-            triplets,
-            references=references,
-            reference_labels=reference_labels,
-            anchors_at=anchors_at,
-        ).value()
+        batch = as_checked_batch(embeddings, labels, references, reference_labels, anchors_at, debug=self.debug)
+        return self.value_of_batch(batch, triplets)

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from shadowmetric.losses.distances import distance, squared_distance
-from shadowmetric.losses.mined import MinedLoss, MinedSettings, hinge_at, loss_of_triplets
+from shadowmetric.losses.mined import MinedLoss, MinedSettings
 from shadowmetric.losses.reductions import Reduction
 from shadowmetric.losses.slopes import Slopes, distance_and_slope, relu_and_slope, squared_distance_and_slope
+from shadowmetric.losses.triplet_list import hinge_at, loss_of_triplets
 from shadowmetric.mining.comparison import Unit
 from shadowmetric.types import Embeddings, References, Scalar
 

@@ -26,6 +26,11 @@ class AllMiner(TripletMiner):
     debug: bool = field(default=False, repr=False)
 
     @property
+    def fits_slots(self) -> bool:
+        """Return False: a pair has many negatives."""
+        return False
+
+    @property
     def triplet_for_each(self) -> str:
         """Return "triplet": a list of all."""
         return "triplet"
@@ -36,7 +41,7 @@ class AllMiner(TripletMiner):
         return Cost(Bytes(triplet=24.0), (peak, NAMING) if references else (peak.own(),))
 
     @torch.no_grad()
-    def mine(self, batch: CheckedBatch) -> Mined:
+    def mine(self, batch: CheckedBatch, slots: int | None = None) -> Mined:
         """Return the triplets of a checked batch."""
         labels, names = batch.labels, batch.names()
         others = labels if batch.reference_labels is None else batch.reference_labels

@@ -11,6 +11,7 @@ import torch
 from shadowmetric.checks import check_scratch
 from shadowmetric.mining.checked_batch import CheckedBatch, Mined
 from shadowmetric.mining.comparison import Unit, check_unit
+from shadowmetric.mining.matrix import MatrixSearch, MatrixTriplets, keep_nearer
 from shadowmetric.mining.miner import TripletMiner
 from shadowmetric.mining.nearest import Partners, Search, search_phases
 from shadowmetric.mining.ordered import in_order, no_triplets
@@ -59,6 +60,17 @@ class BatchHardMiner(TripletMiner):
             ordering=Bytes(row=64.0),
         )
         return Cost(Bytes(row=24.0), phases)
+
+    @property
+    def fits_matrix(self) -> bool:
+        """Return True."""
+        return True
+
+    def mine_in_matrix(self, search: MatrixSearch) -> MatrixTriplets:
+        """Return the farthest positive with the nearest negative of each row."""
+        pairs = search.extreme_pairs(farthest=True)
+        farther, negative = search.nearest(pairs.anchor)
+        return keep_nearer(pairs, negative, farther)
 
     @torch.no_grad()
     def mine_in_slots(self, batch: CheckedBatch, slots: Slots) -> SlotTriplets:

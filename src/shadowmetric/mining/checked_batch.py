@@ -11,17 +11,19 @@ Memory: two int64 for each row where there are references, and 768 KiB while the
 
 import warnings
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_anchors_at, check_batch, check_lengths, reads_values
+from shadowmetric.ops.arrays import Array
 from shadowmetric.ops.grid_rows import GridRows
 from shadowmetric.ops.memory import Bytes
 from shadowmetric.ops.nearest_beyond import BITS
 from shadowmetric.ops.opaque import opaque
 from shadowmetric.ops.rows import working_dtype
+from shadowmetric.ops.unit_matrix import UnitMatrix, unit_matrix
 from shadowmetric.types import Place, Triplets
 
 NUMBERS_AT_ONCE = 2**15  # whose bits are mixed together
@@ -38,12 +40,17 @@ class CheckedBatch:
     references: Tensor | None = None
     reference_labels: Tensor | None = None
     anchors_at: Place | None = None
-    made: dict[bool, tuple[GridRows, GridRows]] = field(default_factory=dict, repr=False)
+    made: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def finer(self) -> bool:
+        """Return whether unit rows have a second part on the grid."""
+        return working_dtype(self.embeddings.dtype, self.others.dtype) == torch.float64
 
     def grids(self, *, normalize: bool) -> tuple[GridRows, GridRows]:
         """Return both sides on the grid, made once; without references they are one."""
         if normalize not in self.made:
-            finer = not normalize or working_dtype(self.embeddings.dtype, self.others.dtype) == torch.float64
+            finer = not normalize or self.finer
             sides = {"embeddings": self.embeddings, "references": self.references}
             made = [
                 _check_grid(rows, name, normalize=normalize, finer=finer)
@@ -52,6 +59,21 @@ class CheckedBatch:
             ]
             self.made[normalize] = made[0], made[-1]
         return self.made[normalize]
+
+    def unit_matrix(self) -> UnitMatrix:
+        """Return the distances of unit rows, all of them, of a small batch on a CPU; made once."""
+        if UnitMatrix not in self.made:
+            matrix = self.made[UnitMatrix] = unit_matrix(self.embeddings, self.references)
+            check_zero_rows(matrix.length, "embeddings")
+            check_zero_rows(matrix.other_length, "references")
+        return self.made[UnitMatrix]
+
+    def lengths(self) -> tuple[Tensor, Tensor]:
+        """Return the lengths of the rows of both sides, which their unit rows were divided by."""
+        if UnitMatrix in self.made:
+            return torch.from_numpy(self.made[UnitMatrix].length), torch.from_numpy(self.made[UnitMatrix].other_length)
+        left, right = self.grids(normalize=True)
+        return left.length, right.length
 
     @property
     def others(self) -> Tensor:
@@ -91,21 +113,21 @@ def _check_grid(rows: Tensor, name: str, *, normalize: bool, finer: bool) -> Gri
     grid = GridRows(rows, normalize=normalize, finer=finer)
     if not normalize:
         check_lengths(grid.length, rows.dtype, name)
-    elif reads_values(rows) and not grid.length.all():
-        warn_of_zero_rows(int((grid.length == 0).sum()), len(rows), name)
+    elif reads_values(rows):
+        check_zero_rows(grid.length, name)
     return grid
 
 
 _SAID: set[str] = set()
 
 
-def warn_of_zero_rows(zeros: int, rows: int, name: str) -> None:
+def check_zero_rows(length: Array, name: str) -> None:
     """Say, once in a process, that rows have no direction."""
-    if not _SAID:
+    if not length.all() and not _SAID:
         _SAID.add(name)
         warnings.warn(
-            f"{zeros} of {rows} rows of {name} are zero: such a row has no direction, so it has cosine 0 with every "
-            "row and gets no gradient; look for a dead layer. This is said once.",
+            f"{int((length == 0).sum())} of {len(length)} rows of {name} are zero: such a row has no direction, so it "
+            "has cosine 0 with every row and gets no gradient; look for a dead layer. This is said once.",
             RuntimeWarning,
             stacklevel=2,
         )

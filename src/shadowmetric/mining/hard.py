@@ -13,11 +13,11 @@ import torch
 from shadowmetric.checks import check_scratch
 from shadowmetric.mining.checked_batch import CheckedBatch, Mined
 from shadowmetric.mining.comparison import Unit, check_unit
+from shadowmetric.mining.matrix import MatrixSearch, MatrixTriplets, keep_nearer
 from shadowmetric.mining.miner import TripletMiner
 from shadowmetric.mining.nearest import Search, search_phases
 from shadowmetric.mining.ordered import in_order, no_triplets
 from shadowmetric.mining.slots import SlotBlock, Slots, SlotSearch, SlotTriplets, keep_where
-from shadowmetric.ops.arrays import library_of
 from shadowmetric.ops.memory import Bytes, Cost
 from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
@@ -54,6 +54,17 @@ class HardMiner(TripletMiner):
         )
         return Cost(Bytes(positive=24.0), phases)
 
+    @property
+    def fits_matrix(self) -> bool:
+        """Return True."""
+        return True
+
+    def mine_in_matrix(self, search: MatrixSearch) -> MatrixTriplets:
+        """Return the nearest negative for each positive."""
+        pairs = search.pairs()
+        farther, negative = search.nearest(pairs.anchor)
+        return keep_nearer(pairs, negative, farther)
+
     @torch.no_grad()
     def mine_in_slots(self, batch: CheckedBatch, slots: Slots) -> SlotTriplets:
         """Return the nearest negative for each positive."""
@@ -61,7 +72,7 @@ class HardMiner(TripletMiner):
 
         def choose(block: SlotBlock) -> SlotTriplets:
             farther, negative = search.nearest(block)
-            negative = library_of(negative).where(block.closer < NEVER, negative, 0)  # one for all places of a row
+            negative = torch.where(block.closer < NEVER, negative, 0)  # one for all places of a row
             return keep_where(block, negative, farther)
 
         return search.choose(choose)

@@ -1,8 +1,8 @@
-"""What miners share: they check what they are given, and mine in slots or in class order.
+"""What miners share: they check what they are given, and mine in a matrix, in slots or in class order.
 
-Both ways give the same triplets: `slots.py` has shapes that depend on the batch's size alone, and is the faster one for
-small batches and on devices that wait for the host; `nearest.py` keeps rows in class order, and is the faster one for
-large batches on a CPU. `slots.arrange_slots` chooses.
+All ways give the same triplets: `matrix.py` is the fastest for small batches on a CPU, `nearest.py`, with rows in class
+order, for large ones; `slots.py` has shapes that depend on the batch's size alone, for devices that wait for the host,
+and for compiled graphs. `ways.choose_way` chooses.
 """
 
 import torch
@@ -10,7 +10,9 @@ from torch import Tensor
 
 from shadowmetric.mining.checked_batch import CheckedBatch, Mined, as_checked_batch
 from shadowmetric.mining.comparison import Comparison, Unit
+from shadowmetric.mining.matrix import MatrixSearch, MatrixTriplets
 from shadowmetric.mining.slots import Slots, SlotTriplets, arrange_slots, list_triplets
+from shadowmetric.mining.ways import choose_way
 from shadowmetric.ops.memory import Cost
 from shadowmetric.ops.precision import full_precision
 from shadowmetric.types import Place, Triplets
@@ -29,10 +31,18 @@ class TripletMiner:
         """Return what is compared."""
         return Comparison(self.unit, self.normalize)
 
-    def mine(self, batch: CheckedBatch) -> Mined:
-        """Return the triplets of a checked batch."""
-        slots = arrange_slots(batch, None, self.scratch_bytes) if self.fits_slots else None
-        return self.mine_by_class(batch) if slots is None else list_triplets(self.mine_in_slots(batch, slots))
+    def mine(self, batch: CheckedBatch, slots: int | None = None) -> Mined:
+        """Return the triplets of a checked batch. slots: the most positives that a row has, if that is known."""
+        way = choose_way(batch, self)
+        if way == "matrix":
+            search = MatrixSearch(batch, self.comparison, slots, scratch_bytes=self.scratch_bytes)
+            return self.mine_in_matrix(search).to_mined()
+        arranged = arrange_slots(batch, slots) if way == "slots" else None
+        return self.mine_by_class(batch) if arranged is None else list_triplets(self.mine_in_slots(batch, arranged))
+
+    def mine_in_matrix(self, search: MatrixSearch) -> MatrixTriplets:
+        """Return the triplets of a small batch on a CPU."""
+        raise NotImplementedError
 
     def mine_in_slots(self, batch: CheckedBatch, slots: Slots) -> SlotTriplets:
         """Return the triplet of each place, without a read on the host."""
@@ -46,6 +56,11 @@ class TripletMiner:
     def fits_slots(self) -> bool:
         """Return whether there is at most one triplet for each positive of a row."""
         return True
+
+    @property
+    def fits_matrix(self) -> bool:
+        """Return whether it can mine in a matrix."""
+        return False
 
     @property
     def triplet_for_each(self) -> str:

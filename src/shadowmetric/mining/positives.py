@@ -5,7 +5,7 @@
     positive s     order[start + s + (s >= place)]          while s < count
 
 So shapes depend on the batch and on `slots`, the most positives that a row has: per_class - 1 of a batch with per_class
-rows of each class. Arrays are numpy's or torch's (`ops/arrays`).
+rows of each class.
 
 Memory: four int64 for each row, and what is asked for.
 """
@@ -15,8 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import reads_values
-from shadowmetric.ops.arrays import Array, count_up, places_among, stable_order
+from shadowmetric.checks import reads_values, refuse_few_slots
 
 
 class PositiveList(NamedTuple):
@@ -32,11 +31,11 @@ class Positives:
 
     def __init__(
         self,
-        numbers: Array,  # (any,) row numbers
-        start: Array,  # (rows,) where a row's positives begin
-        count: Array,  # (rows,) how many they are
-        place: Array | None = None,  # (rows,) where among them the row itself stands, which is left out
-        names: tuple[Array, Array] | None = None,  # of both sides, equal where a positive is the anchor
+        numbers: Tensor,  # (any,) row numbers
+        start: Tensor,  # (rows,) where a row's positives begin
+        count: Tensor,  # (rows,) how many they are
+        place: Tensor | None = None,  # (rows,) where among them the row itself stands, which is left out
+        names: tuple[Tensor, Tensor] | None = None,  # of both sides, equal where a positive is the anchor
     ):
         self.numbers, self.start, self.count, self.place, self.names = numbers, start, count, place, names
 
@@ -47,27 +46,20 @@ class Positives:
                 "slots is None, and a compiled graph can't ask the labels how many positives a row has; "
                 "give slots, which is per_class - 1 for batches with per_class rows of each class."
             )
-        most, total = self.count.max(), self.count.sum()
-        if isinstance(most, Tensor):
-            most, total = torch.stack([most, total]).tolist()
-        return int(most), int(total)
+        most, total = torch.stack([self.count.max(), self.count.sum()]).tolist()
+        return most, total
 
     def slots(self, slots: int | None, *, debug: bool = False) -> int:
         """Return how many places a row needs: as many as it was told, or as the labels say."""
         if slots is None:
             return max(1, self.sizes()[0])
-        if (not isinstance(self.count, Tensor) or reads_values(self.count, debug=debug)) and int(
-            self.count.max()
-        ) > slots:
-            raise ValueError(
-                f"slots is {slots}, and a row of this batch has {int(self.count.max())} positives; give at least as "
-                "many, which is per_class - 1 for batches with per_class rows of each class, or leave slots out."
-            )
+        if reads_values(self.count, debug=debug):
+            refuse_few_slots(slots, int(self.count.max()))
         return max(1, slots)
 
-    def of(self, start: int, stop: int, slots: int, *, after: int = 0) -> tuple[Array, Array]:
+    def of(self, start: int, stop: int, slots: int, *, after: int = 0) -> tuple[Tensor, Tensor]:
         """Return the positives of rows [start, stop), and which of the places have one: (rows, slots - after)."""
-        return self._choose(slice(start, stop), count_up(slots, self.numbers)[after:])
+        return self._choose(slice(start, stop), torch.arange(slots, device=self.numbers.device)[after:])
 
     def all(self, slots: int | None, *, debug: bool = False) -> PositiveList:
         """Return all places as a list, or without slots as many pairs as there are."""
@@ -83,7 +75,7 @@ class Positives:
         positive, real = self._choose(anchor, (number - (last - self.count)[anchor])[:, None])
         return PositiveList(anchor, positive[:, 0], None if self.names is None else real[:, 0])
 
-    def _choose(self, rows: slice | Tensor, slot: Array) -> tuple[Array, Array]:
+    def _choose(self, rows: slice | Tensor, slot: Tensor) -> tuple[Tensor, Tensor]:
         real = slot < self.count[rows, None]
         column = slot + self.start[rows, None]
         if self.place is not None:
@@ -95,14 +87,14 @@ class Positives:
 
 
 def class_positives(
-    labels: Array, reference_labels: Array | None, names: tuple[Array, Array] | None = None
+    labels: Tensor, reference_labels: Tensor | None, names: tuple[Tensor, Tensor] | None = None
 ) -> Positives:
     """Return the positives that labels make, in the order of their row numbers. names: as in `CheckedBatch`."""
     others = labels if reference_labels is None else reference_labels
-    order = stable_order(others)
+    order = torch.argsort(others, stable=True)
     ranked = others[order]
-    start = places_among(ranked, labels)
-    count = places_among(ranked, labels, right=True) - start
+    start = torch.searchsorted(ranked, labels)
+    count = torch.searchsorted(ranked, labels, right=True) - start
     if reference_labels is not None:
         return Positives(order, start, count, names=names)
-    return Positives(order, start, count - 1, stable_order(order) - start)
+    return Positives(order, start, count - 1, torch.argsort(order) - start)

@@ -16,12 +16,14 @@ and two passes over it per positive.
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal, get_args
 
+import numpy
 import torch
 
 from shadowmetric.checks import check_choice, check_margin, check_scratch
 from shadowmetric.mining.chances import draw_chances
 from shadowmetric.mining.checked_batch import CheckedBatch, Mined
 from shadowmetric.mining.comparison import Unit, check_unit
+from shadowmetric.mining.matrix import MatrixSearch, MatrixTriplets, keep_nearer
 from shadowmetric.mining.miner import TripletMiner
 from shadowmetric.mining.nearest import NUMBER, Partners, Search, alive, search_phases
 from shadowmetric.mining.ordered import in_order, no_triplets, order_triplets
@@ -35,7 +37,6 @@ from shadowmetric.mining.slots import (
     keep_where,
 )
 from shadowmetric.mining.window import TEMPORARIES, window_triplets
-from shadowmetric.ops.arrays import library_of
 from shadowmetric.ops.memory import Bytes, Cost, each
 from shadowmetric.ops.nearest_beyond import FLOORS_AT_ONCE
 from shadowmetric.ops.runs import NEVER
@@ -110,6 +111,26 @@ class SemiHardMiner(TripletMiner):
         """Return whether one negative is taken for each positive."""
         return self.negatives != "all"
 
+    @property
+    def fits_matrix(self) -> bool:
+        """Return whether one negative is taken for each positive."""
+        return self.negatives != "all"
+
+    def mine_in_matrix(self, search: MatrixSearch) -> MatrixTriplets:
+        """Return the chosen negative for each positive, or for one of a row."""
+        every = self.positives == "every"
+        pairs = search.pairs() if every else search.extreme_pairs(farthest=self.positives == "farthest")
+        upper = search.upper_end(pairs, self.margin)
+        if self.negatives == "nearest":
+            farther, negative = search.nearest_beyond(pairs)
+        else:
+            farther, negative = search.draw_between(pairs, upper, self.generator, every=every)
+        if self.fallback == "drop":
+            return keep_nearer(pairs, negative, farther, upper)
+        without = farther >= upper
+        instead, column = search.farthest(pairs.anchor)
+        return keep_nearer(pairs, numpy.where(without, column, negative), numpy.where(without, instead, farther))
+
     @torch.no_grad()
     def mine_in_slots(self, batch: CheckedBatch, slots: Slots) -> SlotTriplets:
         """Return the chosen negative for each positive, or for one of them."""
@@ -119,7 +140,6 @@ class SemiHardMiner(TripletMiner):
         chances, places = None, slots.width if self.positives == "every" else 1
         if self.negatives == "random":
             chances = draw_chances(len(batch.labels), places, self.generator, batch.labels.device)
-            chances = chances if library_of(slots.positive) is torch else chances.numpy()
 
         def choose(block: SlotBlock) -> SlotTriplets:
             if self.positives != "every":

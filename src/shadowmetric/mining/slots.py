@@ -9,8 +9,7 @@ smaller row number.
 
 Columns stay in batch order, so the first of equal entries, which torch's minima promise, is the smallest row number.
 
-Which way is taken, here or `nearest.py`, says `arrange_slots`. The lines are those of numpy and torch alike
-(`ops/arrays`): small batches on a CPU run in numpy.
+Which batches are mined here says `ways.py`.
 
 Memory: whole rows of distances within the scratch (64 times as much on devices other than a CPU), the rows in float64,
 and a few numbers for each place.
@@ -20,22 +19,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from shadowmetric.mining.chances import choose_by_chance
 from shadowmetric.mining.checked_batch import CheckedBatch, Mined
 from shadowmetric.mining.comparison import Comparison
 from shadowmetric.mining.positives import class_positives
-from shadowmetric.ops.arrays import (
-    Array,
-    concatenate,
-    count_up,
-    first_largest,
-    first_least,
-    is_on_host,
-    library_of,
-    reciprocals,
-    to_tensor,
-)
 from shadowmetric.ops.free_gaps import gap_block
 from shadowmetric.ops.grid_rows import ExactSide, GridRows, pair_squared
 from shadowmetric.ops.nearest_beyond import NO_FLOOR
@@ -48,8 +37,6 @@ BEYOND_ALL = 8.0  # distances of unit rows
 ENTRY_BYTES = 20  # of a distance: the block, its negatives, and masks
 SLOT_BYTES = 10  # of a distance for each slot whose floor it is compared with at once
 SLOTS_AT_ONCE = 8
-SMALL_BATCH = 2**18  # distances; a CPU searches larger batches faster in class order
-FEW_DISTANCES = 2**14  # more are worth torch's threads and vectors
 FEW_PLACES = 2**10
 WASTED = 2  # places for each positive pair, at most
 
@@ -60,9 +47,9 @@ class Slots(NamedTuple):
     labels: of both sides. fused: search by one kernel of Triton (`ops/fused_nearest`), without blocks of distances.
     """
 
-    positive: Array
-    real: Array
-    labels: tuple[Array, Array]
+    positive: Tensor
+    real: Tensor
+    labels: tuple[Tensor, Tensor]
     fused: bool = False
 
     @property
@@ -74,68 +61,46 @@ class Slots(NamedTuple):
 class SlotTriplets(NamedTuple):
     """Row numbers of positives and negatives, and how far these are: (rows, slots) each."""
 
-    positive: Array
-    negative: Array
-    closer: Array
-    farther: Array
+    positive: Tensor
+    negative: Tensor
+    closer: Tensor
+    farther: Tensor
 
     @property
-    def real(self) -> Array:
+    def real(self) -> Tensor:
         """Return which places hold a triplet."""
         return self.farther < NEVER
-
-    def to_tensors(self) -> "SlotTriplets":
-        """Return the same as tensors."""
-        return SlotTriplets(*(to_tensor(array) for array in self))
-
-    def to_arrays(self) -> "SlotTriplets":
-        """Return the same as numpy arrays."""
-        return SlotTriplets(*(array.numpy() if isinstance(array, torch.Tensor) else array for array in self))
 
 
 class SlotBlock(NamedTuple):
     """Some rows: their positives, how far these are (NEVER where there is none), and how far the negatives."""
 
     rows: slice
-    positive: Array  # (rows, slots)
-    closer: Array  # (rows, slots)
-    negatives: Array  # (rows, references); NEVER where the class is the same
+    positive: Tensor  # (rows, slots)
+    closer: Tensor  # (rows, slots)
+    negatives: Tensor  # (rows, references); NEVER where the class is the same
 
 
 Choose = Callable[[SlotBlock], SlotTriplets]
 
 
-def arrange_slots(
-    batch: CheckedBatch,
-    slots: int | None,
-    scratch_bytes: int = SCRATCH_BYTES,
-    *,
-    fused: bool = False,
-    debug: bool = False,
-) -> Slots | None:
+def arrange_slots(batch: CheckedBatch, slots: int | None, *, fused: bool = False, debug: bool = False) -> Slots | None:
     """Return the positives of each row, or None where it is better to mine in class order (`nearest.py`).
 
-    1. A CPU takes this way for batches of at most 2^18 distances that fit into the scratch.
-    2. Other devices, and compiled graphs, take it for every batch whose slots are given.
-    3. Where nobody gave the slots, not if one large class would leave most places empty: with more than 1,024 places,
-       and more than two for each positive pair. In a compiled graph, which can't ask the labels, slots must be given.
+    With slots it takes every batch. Where nobody gave them, not if one large class would leave most places empty: with
+    more than 1,024 places, and more than two for each positive pair. A compiled graph can't ask the labels, so that
+    slots must be given.
     """
-    if not torch.compiler.is_compiling() and batch.labels.device.type == "cpu" and not fused:
-        distances = batch.labels.shape[0] * batch.others.shape[0]
-        if distances > SMALL_BATCH or (ENTRY_BYTES + SLOTS_AT_ONCE * SLOT_BYTES) * distances > scratch_bytes:
-            return None
-    labels, other_labels, names = batch.labels, batch.reference_labels, batch.names()
-    if not fused and is_on_host(labels) and len(labels) * len(batch.others) <= FEW_DISTANCES:
-        labels, other_labels = labels.numpy(), None if other_labels is None else other_labels.numpy()
-        names = None if names is None else (names[0].numpy(), names[1].numpy())
-    positives = class_positives(labels, other_labels, names)
+    positives = class_positives(batch.labels, batch.reference_labels, batch.names())
+    rows = len(batch.labels)
     if slots is None:
         most, pairs = positives.sizes()
-        if len(labels) * most > max(FEW_PLACES, WASTED * pairs):
+        if rows * most > max(FEW_PLACES, WASTED * pairs):
             return None
         slots = max(1, most)
-    positive, real = positives.of(0, len(labels), positives.slots(slots, debug=debug))
-    return Slots(positive, real, (labels, labels if other_labels is None else other_labels), fused)
+    positive, real = positives.of(0, rows, positives.slots(slots, debug=debug))
+    others = batch.labels if batch.reference_labels is None else batch.reference_labels
+    return Slots(positive, real, (batch.labels, others), fused)
 
 
 class SlotSearch:
@@ -166,20 +131,16 @@ class SlotSearch:
         right = left if self.grids[1] is self.grids[0] else ExactSide(self.grids[1])
         spans = [slice(top, min(top + height, rows)) for top in range(0, rows, height)]
         parts = [choose(self._block(left, right, span)) for span in spans]
-        return SlotTriplets(*(concatenate(list(arrays), 0) for arrays in zip(*parts, strict=True)))
+        return SlotTriplets(*(_join(arrays, 0) for arrays in zip(*parts, strict=True)))
 
     def _block(self, left: ExactSide, right: ExactSide, here: slice) -> SlotBlock:
-        squared: Array = (
+        squared: Tensor = (
             gap_block(left, here, right) if self.comparison.of_gaps else left.squared_distances(here, right)
         )
         positive, (labels, other_labels) = self.slots.positive[here], self.slots.labels
-        arrays = library_of(positive)
-        if arrays is not torch:
-            squared = squared.numpy()
-        line = count_up(len(positive), positive)[:, None]
-        closer = arrays.where(self.slots.real[here], squared[line, positive], NEVER)
+        closer = torch.where(self.slots.real[here], at(squared, positive), NEVER)
         same = labels[here, None] == other_labels
-        return SlotBlock(here, positive, closer, arrays.where(same, NEVER, squared))
+        return SlotBlock(here, positive, closer, torch.where(same, NEVER, squared))
 
     def _fused_block(self) -> SlotBlock:
         """Return all rows, with no distances but those of the positives."""
@@ -189,21 +150,18 @@ class SlotSearch:
         closer = torch.where(self.slots.real, squared, NEVER)
         return SlotBlock(slice(0, len(positive)), positive, closer, closer[:, :0])
 
-    def upper_end(self, block: SlotBlock, margin: float) -> Array:
+    def upper_end(self, block: SlotBlock, margin: float) -> Tensor:
         """Return where the windows above the positives end."""
-        square: Array = self.grids[0].square[block.rows, None]
-        if library_of(block.closer) is not torch:
-            square = square.numpy()
-        return self.comparison.upper_end(block.closer, margin, square)
+        return self.comparison.upper_end(block.closer, margin, self.grids[0].square[block.rows, None])
 
-    def nearest(self, block: SlotBlock) -> tuple[Array, Array]:
+    def nearest(self, block: SlotBlock) -> tuple[Tensor, Tensor]:
         """Return distance and column of the nearest negative of each row: (rows, 1) each."""
         if self.slots.fused:
             return self.nearest_beyond(block, torch.full_like(block.closer[:, :1], NO_FLOOR))
-        column = first_least(block.negatives)[:, None]
+        column = block.negatives.min(1, keepdim=True).indices
         return at(block.negatives, column), column
 
-    def nearest_beyond(self, block: SlotBlock, floors: Array) -> tuple[Array, Array]:
+    def nearest_beyond(self, block: SlotBlock, floors: Tensor) -> tuple[Tensor, Tensor]:
         """Return distance and column of the nearest negative beyond each floor (rows, slots); NEVER if there is none.
 
         On the grid distances are multiples of 2^-48, at most 4. Then the largest of 1 / (distance - floor - 2^-50) is
@@ -216,72 +174,76 @@ class SlotSearch:
             nearest = fused_nearest(*self.grids, *self.slots.labels, floors)
             return nearest.distance, nearest.rank.clamp_max(len(self.grids[1]) - 1)
         negatives = block.negatives
-        fast = self.on_grid and (library_of(negatives) is not torch or negatives.device.type == "cpu")
+        fast = self.on_grid and negatives.device.type == "cpu"
         find = _nearest_by_reciprocal if fast else _nearest_by_comparison
         return self._slots_at_once(lambda some: find(negatives, some), floors)
 
-    def draw_between(self, block: SlotBlock, upper: Array, chances: Array) -> tuple[Array, Array]:
+    def draw_between(self, block: SlotBlock, upper: Tensor, chances: Tensor) -> tuple[Tensor, Tensor]:
         """Return distance and column of one negative beyond each positive and nearer than `upper`, equally likely."""
 
-        def draw(lower: Array, upper: Array, chances: Array) -> tuple[Array, Array]:
+        def draw(lower: Tensor, upper: Tensor, chances: Tensor) -> tuple[Tensor, Tensor]:
             return _draw_some(block.negatives, lower, upper, chances)
 
         return self._slots_at_once(draw, block.closer, upper, chances)
 
-    def _slots_at_once(self, find: Callable, *arrays: Array) -> tuple[Array, Array]:
+    def _slots_at_once(self, find: Callable, *arrays: Tensor) -> tuple[Tensor, Tensor]:
         """Return what is found for all slots, a few at once."""
         slots = range(0, arrays[0].shape[1], SLOTS_AT_ONCE)
         parts = [find(*(array[:, slot : slot + SLOTS_AT_ONCE] for array in arrays)) for slot in slots]
-        return concatenate([part[0] for part in parts], 1), concatenate([part[1] for part in parts], 1)
+        distances, columns = zip(*parts, strict=True)
+        return _join(distances, 1), _join(columns, 1)
 
 
-def at(values: Array, column: Array) -> Array:
+def at(values: Tensor, column: Tensor) -> Tensor:
     """Return the entries of each row in some of its columns."""
-    return values[count_up(len(column), column)[:, None], column]
+    return values[torch.arange(len(column), device=column.device)[:, None], column]
 
 
-def _nearest_by_reciprocal(negatives: Array, floors: Array) -> tuple[Array, Array]:
+def _join(parts: tuple[Tensor, ...], axis: int) -> Tensor:
+    """Return parts one after the other; the only one as it is, since every call is a launch."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
+
+
+def _nearest_by_reciprocal(negatives: Tensor, floors: Tensor) -> tuple[Tensor, Tensor]:
     apart = negatives[:, None] - (floors + HALF_STEP).clip(None, BEYOND_ALL)[:, :, None]
-    column = first_largest(reciprocals(apart))
+    column = apart.reciprocal_().max(-1).indices  # argmax takes longer
     value = at(negatives, column)
-    return library_of(value).where(value > floors, value, NEVER), column
+    return torch.where(value > floors, value, NEVER), column
 
 
-def _nearest_by_comparison(negatives: Array, floors: Array) -> tuple[Array, Array]:
-    column = first_least(
-        library_of(negatives).where(negatives[:, None] > floors[:, :, None], negatives[:, None], NEVER)
-    )
+def _nearest_by_comparison(negatives: Tensor, floors: Tensor) -> tuple[Tensor, Tensor]:
+    column = torch.where(negatives[:, None] > floors[:, :, None], negatives[:, None], NEVER).min(-1).indices
     value = at(negatives, column)
-    return library_of(value).where(value > floors, value, NEVER), column
+    return torch.where(value > floors, value, NEVER), column
 
 
-def _draw_some(negatives: Array, lower: Array, upper: Array, chances: Array) -> tuple[Array, Array]:
+def _draw_some(negatives: Tensor, lower: Tensor, upper: Tensor, chances: Tensor) -> tuple[Tensor, Tensor]:
     inside = (negatives[:, None] > lower[:, :, None]) & (negatives[:, None] < upper[:, :, None])
     count = inside.sum(2)
     column = choose_by_chance(inside, count, chances).clip(None, negatives.shape[1] - 1)
-    return library_of(count).where(count > 0, at(negatives, column), NEVER), column
+    return torch.where(count > 0, at(negatives, column), NEVER), column
 
 
 def extreme_positive(block: SlotBlock, *, farthest: bool) -> SlotBlock:
     """Return a block with one place for each row: its farthest or its nearest positive."""
     if farthest:
-        slot = first_largest(library_of(block.closer).where(block.closer < NEVER, block.closer, -1.0))[:, None]
+        slot = torch.where(block.closer < NEVER, block.closer, -1.0).max(1, keepdim=True).indices
     else:
-        slot = first_least(block.closer)[:, None]
+        slot = block.closer.min(1, keepdim=True).indices
     return block._replace(positive=at(block.positive, slot), closer=at(block.closer, slot))
 
 
-def keep_where(block: SlotBlock, negative: Array, farther: Array, keep: Array | None = None) -> SlotTriplets:
+def keep_where(block: SlotBlock, negative: Tensor, farther: Tensor, keep: Tensor | None = None) -> SlotTriplets:
     """Return the triplets of a block; farther is NEVER where one is not kept, or has no positive."""
     real = block.closer < NEVER
-    farther = library_of(real).where(real if keep is None else real & keep, farther, NEVER)
+    farther = torch.where(real if keep is None else real & keep, farther, NEVER)
     return SlotTriplets(block.positive, negative, block.closer, farther)
 
 
 def farthest_where_none(block: SlotBlock, mined: SlotTriplets) -> SlotTriplets:
     """Return the triplets with the farthest negative of the row where a positive was left without one."""
-    where = library_of(block.negatives).where
-    column = first_largest(where(block.negatives < NEVER, block.negatives, -1.0))[:, None]
+    where = torch.where
+    column = where(block.negatives < NEVER, block.negatives, -1.0).max(1, keepdim=True).indices
     value = at(block.negatives, column)
     without = (mined.closer < NEVER) & (mined.farther == NEVER) & (value < NEVER)
     return mined._replace(negative=where(without, column, mined.negative), farther=where(without, value, mined.farther))
@@ -289,7 +251,6 @@ def farthest_where_none(block: SlotBlock, mined: SlotTriplets) -> SlotTriplets:
 
 def list_triplets(mined: SlotTriplets) -> Mined:
     """Return the triplets of all places as lists; positives ascend with the slots. One wait, for their number."""
-    mined = mined.to_tensors()
     real = mined.real
     anchor = real.nonzero()[:, 0]
     positive, negative, closer, farther = (values.expand_as(real)[real] for values in mined)

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shadowmetric.ops.arrays import library_of, round_half_even, to_tensor
+from shadowmetric.ops.arrays import Array, library_of, round_half_even, to_tensor
 from shadowmetric.ops.opaque import opaque
 from shadowmetric.ops.row_lengths import exponent_of, measure_rows, power_of_two, rows_at_once
 from shadowmetric.ops.rows import Rows
@@ -58,7 +58,7 @@ def _round_some(source: Tensor, normalize: bool, finer: bool) -> tuple[Tensor, T
     rows, scaled, length = measure_rows(source)
     where = library_of(rows).where
     if normalize:
-        rows /= (where(scaled > 0, scaled, 1.0) / GRID)[:, None]  # a power of two changes no digit
+        rows = in_grid_steps(rows, scaled)
         unit: Any = 1 / GRID
     else:
         length = to_tensor(length)
@@ -76,6 +76,12 @@ def _round_some(source: Tensor, normalize: bool, finer: bool) -> tuple[Tensor, T
     first *= unit
     second = to_tensor(rows * unit).to(kept) if finer else source.new_empty(0, source.shape[1], dtype=kept)
     return to_tensor(first).to(kept), second, to_tensor(square), to_tensor(length)
+
+
+def in_grid_steps(rows: Array, length: Array) -> Array:
+    """Return unit rows in steps of the grid, not rounded yet; in place, zero rows as they are."""
+    rows /= (library_of(length).where(length > 0, length, 1.0) / GRID)[:, None]  # a power of two changes no digit
+    return rows
 
 
 class GridRows:

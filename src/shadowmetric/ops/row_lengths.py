@@ -73,6 +73,8 @@ def square_root(squares: Array) -> Array:
 
 def sum_in_order(values: Array) -> Array:
     """Return the sum of each row, added in one order whatever the machine; overwrites the values."""
+    if not isinstance(values, Tensor):
+        return _sum_columns(numpy.ascontiguousarray(values.T))
     width = values.shape[1]
     while width > 1:
         half = (width + 1) // 2
@@ -80,6 +82,16 @@ def sum_in_order(values: Array) -> Array:
         upper += values[:, half:width]
         width = half
     return values[:, 0]
+
+
+def _sum_columns(values: Array) -> Array:
+    """Return the same sums of columns, whose halves lie together: of short rows much the quicker."""
+    height = len(values)
+    while height > 1:
+        half = (height + 1) // 2
+        values[: height - half] += values[half:height]
+        height = half
+    return values[0]
 
 
 def exponent_of(values: Tensor) -> Tensor:

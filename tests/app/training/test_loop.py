@@ -24,7 +24,7 @@ from shadowmetric.losses.catalogue import LOSSES
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 QUICK = TrainSettings(
-    data="digits", device="cpu", epochs=2, batches=5, batch=20, per_class=2, patience=0, augment="shift"
+    data="digits", loss="shadow", device="cpu", epochs=2, batches=5, batch=20, per_class=2, patience=0, augment="shift"
 )
 FILES = {"settings.yaml", "replay.txt", "journal.jsonl", "best.safetensors", "last", "scores.json"}
 FIGURES = {"recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "silhouette"}

@@ -22,7 +22,7 @@ from shadowmetric.losses.catalogue import CLASS_LOSSES, LOSSES
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 WARMED = TrainSettings(
-    data="digits", device="cpu", epochs=3, batches=4, batch=20, per_class=2, patience=0, miner="hard"
+    data="digits", loss="shadow", device="cpu", epochs=3, batches=4, batch=20, per_class=2, patience=0, miner="hard"
 )
 WARMED = replace(WARMED, semi_hard_epochs=1)
 UNITS = {  # of a loss's miner by name

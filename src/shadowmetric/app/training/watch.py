@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from shadowmetric.errors import Stopped
 from shadowmetric.losses.exhaustive import is_exhaustive
-from shadowmetric.losses.mined import MinedLoss, mine, triplet_values
+from shadowmetric.losses.mined import MinedLoss
+from shadowmetric.losses.triplet_list import mine, triplet_values
 from shadowmetric.mining.checked_batch import CheckedBatch, Mined
 from shadowmetric.ops.ranks import gather_rows, ranks_here
 from shadowmetric.types import Miner, Triplets
