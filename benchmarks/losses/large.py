@@ -68,7 +68,7 @@ def measure(name: str, batch: int, dim: int, per_class: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure what the command line names, and write a row for each as it finishes."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--batch", type=int, default=5864)
     parser.add_argument("--dim", type=int, default=128)
