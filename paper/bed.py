@@ -13,13 +13,36 @@ from shadowmetric.app.compare.plan import Plan
 from shadowmetric.app.training.runs.settings import TrainSettings, as_plain, with_recipe
 
 SCALES = ("paper", "small", "smoke")
-SMOKE = {"data": "digits", "backbone": "small_cnn", "weights": "none", "rate": 1e-3, "epochs": 2, "batches": 12}
+SMOKE = {
+    "data": "digits",
+    "backbone": "small_cnn",
+    "weights": "none",
+    "learning_rate": 1e-3,
+    "epochs": 2,
+    "batches": 12,
+}
 SMOKE |= {"most_per_class": 12, "validation": 0.3}
-SAID = ("data", "backbone", "weights", "size", "epochs", "batches", "most_per_class", "rate", "head_rate")
+SAID = (
+    "data",
+    "backbone",
+    "weights",
+    "size",
+    "epochs",
+    "batches",
+    "most_per_class",
+    "learning_rate",
+    "head_learning_rate",
+)
 SAID = (*SAID, "freeze_batch_norm", "optimizer", "miner", "margin", "unit_rows", "length_penalty")
-SCRATCH = {"backbone": "small_cnn", "weights": "none", "rate": 1e-3, "epochs": 4, "batches": 200}  # at scale small
+SCRATCH = {
+    "backbone": "small_cnn",
+    "weights": "none",
+    "learning_rate": 1e-3,
+    "epochs": 4,
+    "batches": 200,
+}  # at scale small
 PRETRAINED = {"backbone": "timm:tf_efficientnet_lite0", "weights": "pretrained", "size": 64, "resize": 64}
-PRETRAINED |= {"freeze_batch_norm": True, "rate": 1e-4, "head_rate": 1e-3, "epochs": 3, "batches": 40}
+PRETRAINED |= {"freeze_batch_norm": True, "learning_rate": 1e-4, "head_learning_rate": 1e-3, "epochs": 3, "batches": 40}
 PRETRAINED |= {"most_per_class": 30}
 WHOLE_PAPER = {"size": 224, "resize": 256}  # 224 is the paper's; how it gets there it does not say
 

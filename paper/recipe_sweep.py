@@ -26,8 +26,8 @@ SCRATCH_MIDDLE = Recipe(
     batch=64,
     per_class=4,
     optimizer="adamw",
-    rate=2e-3,
-    head_rate=2e-3,
+    learning_rate=2e-3,
+    head_learning_rate=2e-3,
     weight_decay=1e-4,
     warmup=0.05,
     freeze_batch_norm=False,
@@ -36,11 +36,11 @@ SCRATCH_MIDDLE = Recipe(
     mining_unit="squared",
 )
 PRETRAINED_MIDDLE = replace(
-    SCRATCH_MIDDLE, rate=1e-4, head_rate=1e-3, warmup=0.1, freeze_batch_norm=True, augment="crop"
+    SCRATCH_MIDDLE, learning_rate=1e-4, head_learning_rate=1e-3, warmup=0.1, freeze_batch_norm=True, augment="crop"
 )
 SCRATCH: list[dict[str, Any]] = [
     {},
-    *({"rate": rate, "head_rate": rate} for rate in (1e-4, 5e-4, 1e-3, 4e-3, 8e-3)),
+    *({"learning_rate": rate, "head_learning_rate": rate} for rate in (1e-4, 5e-4, 1e-3, 4e-3, 8e-3)),
     {"batch": 32},
     {"batch": 128},
     {"per_class": 2},
@@ -55,11 +55,11 @@ SCRATCH: list[dict[str, Any]] = [
 ]
 PRETRAINED: list[dict[str, Any]] = [
     {},
-    {"rate": 3e-5},
-    {"rate": 3e-4},
-    {"rate": 1e-3},
-    {"head_rate": 1e-4},
-    {"head_rate": 1e-2},
+    {"learning_rate": 3e-5},
+    {"learning_rate": 3e-4},
+    {"learning_rate": 1e-3},
+    {"head_learning_rate": 1e-4},
+    {"head_learning_rate": 1e-2},
     {"freeze_batch_norm": False},
     {"augment": "shift"},
     {"warmup": 0.0},

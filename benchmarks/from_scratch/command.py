@@ -62,6 +62,6 @@ def sentence(row: dict[str, object]) -> str:
         for name in ("recall_at_1", "map_at_r", "nearest")
         if row[name] is not None
     )
-    what = " ".join(str(row[name]) for name in ("network", "loss", "augment", "rate", "batch", "per_class"))
+    what = " ".join(str(row[name]) for name in ("network", "loss", "augment", "learning_rate", "batch", "per_class"))
     ours = f" ({what})" if row["contender"] == "ours" else ""
     return f"{row['bed']}, seed {row['seed']}, {row['contender']}{ours}: {row['steps']} steps, {figures}"

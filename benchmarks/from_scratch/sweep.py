@@ -75,7 +75,9 @@ ROUNDS: dict[str, Round] = {
     ),
     "networks": Round(changed(network=("strided", "late pool", "group norm", "no norm", "wide")), PHOTOS),
     "augmentation": Round(changed(augment=("none", "shift", "crop", "photo", "drawing")), (*PHOTOS, "glyphs")),
-    "rates": Round(changed(rate=(2e-3, 1e-2), weight_decay=(1e-2,), batch=(32, 128), per_class=(2, 8)), PHOTOS),
+    "rates": Round(
+        changed(learning_rate=(2e-3, 1e-2), weight_decay=(1e-2,), batch=(32, 128), per_class=(2, 8)), PHOTOS
+    ),
     "final": Round(
         (("ours", Setting()), *((name, Setting()) for name in get_args(Contender) if name != "ours")), ALL, "test"
     ),

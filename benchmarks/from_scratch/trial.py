@@ -46,7 +46,7 @@ class Setting:
     network: str = "small_cnn"
     loss: str = FROM_SCRATCH.loss
     augment: str = FROM_SCRATCH.augment
-    rate: float = FROM_SCRATCH.rate
+    learning_rate: float = FROM_SCRATCH.learning_rate
     batch: int = FROM_SCRATCH.batch
     per_class: int = FROM_SCRATCH.per_class
     weight_decay: float = FROM_SCRATCH.weight_decay
@@ -79,7 +79,7 @@ def train_ours(ground: Ground, setting: Setting, steps: int, seed: int, done: Ca
     classes = int(ground.train.labels.max()) + 1
     loss = build_loss(setting.loss, margin=0.2, miner="semi_hard", classes=classes, dim=DIM)
     chosen = {name: value for name, value in asdict(setting).items() if name not in ("network", "loss", "augment")}
-    recipe = replace(FROM_SCRATCH, **chosen, head_rate=setting.rate)
+    recipe = replace(FROM_SCRATCH, **chosen, head_learning_rate=setting.learning_rate)
     optimizer = build_optimizer(embedder, loss, recipe)
     for step, batch in zip(range(steps), our_batches(ground, setting, seed), strict=False):
         set_rates(optimizer, share_of_peak(step, steps, recipe.warmup))

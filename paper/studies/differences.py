@@ -43,7 +43,7 @@ WAYS = {
     "all triplets": way("all", miner="all"),
     "margin 0.8, semi-hard mining": way("margin-0.8", margin=0.8),
     "margin 0.05, batch-hard mining": way("margin-0.05-batch-hard", margin=0.05, miner="batch_hard"),
-    "SGD": way("sgd", optimizer="sgd", rate=0.1, head_rate=0.1),
+    "SGD": way("sgd", optimizer="sgd", learning_rate=0.1, head_learning_rate=0.1),
 }
 
 STUDY = Study(

@@ -75,7 +75,7 @@ def test_the_papers_scale_is_the_papers_protocol():
     for bed in STUDIES["fine-grained"].beds:
         settings = with_recipe(bed.settings("paper"))
         assert (settings.backbone, settings.weights, settings.size) == ("googlenet", "pretrained", 224)
-        assert (settings.optimizer, settings.rate, settings.weight_decay) == ("adam", 1e-4, 1e-4)
+        assert (settings.optimizer, settings.learning_rate, settings.weight_decay) == ("adam", 1e-4, 1e-4)
         assert (settings.miner, settings.margin, settings.dim) == ("semi_hard", 0.2, 64)
 
 

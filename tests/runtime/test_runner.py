@@ -102,7 +102,9 @@ def test_verify_gives_the_products_answer(device, copy, images):
     calibration = calibration_from(json.loads((copy / "calibration.json").read_text()), "it")
     for first, second in (("digit 1/0.png", "digit 1/1.png"), ("digit 1/0.png", "digit 8/0.png")):
         ours = calibration.decide(cosine_of(model, images / first, images / second), 0.05)
-        theirs = json.loads(device("verify", images / first, images / second, "--rate", 0.05, "--json").stdout)
+        theirs = json.loads(
+            device("verify", images / first, images / second, "--false-accept-rate", 0.05, "--json").stdout
+        )
         assert theirs == pytest.approx(ours.__dict__, abs=1e-6)
         ours = calibration.decide(ours.cosine, prior=0.1)
         theirs = json.loads(device("verify", images / first, images / second, "--prior", 0.1, "--json").stdout)
@@ -113,7 +115,7 @@ def test_verify_gives_the_products_answer(device, copy, images):
     assert "The cosine is 1.000; from " in device("verify", images / first, images / first, "--explain").stdout
     assert "the prior is 2" in one_line(device("verify", images / first, images / first, "--prior", 2, code=2).stderr)
     assert "rate of false accepts is 2" in one_line(
-        device("verify", images / first, images / first, "--rate", 2, code=2).stderr
+        device("verify", images / first, images / first, "--false-accept-rate", 2, code=2).stderr
     )
 
 

@@ -143,9 +143,9 @@ def test_what_a_clerk_reads():
 
 def test_a_rate_that_decides_otherwise_says_so():
     strict = TABLE.decide(0.5, 0.01)
-    assert (strict.same, in_words(strict, 0.01)[2:]) == (False, ["--rate 0.01 asks for more than that."])
+    assert (strict.same, in_words(strict, 0.01)[2:]) == (False, ["--false-accept-rate 0.01 asks for more than that."])
     lenient = TABLE.decide(0.2, 0.5)
-    assert (lenient.same, in_words(lenient, 0.5)[2:]) == (True, ["--rate 0.5 is content with that."])
+    assert (lenient.same, in_words(lenient, 0.5)[2:]) == (True, ["--false-accept-rate 0.5 is content with that."])
     assert in_words(TABLE.decide(0.95, 0.01), 0.01)[2:] == []
 
 
@@ -156,7 +156,7 @@ def test_what_a_decision_rests_on():
         "Measured on 5 pairs of one class and 100 of two: 4 images.",
     ]
     assert (
-        "from 0.700 on images are called the same, as --rate 0.01 asks."
+        "from 0.700 on images are called the same, as --false-accept-rate 0.01 asks."
         in explanation(TABLE.decide(0.8, 0.01), TABLE, 0.01)[0]
     )
     assert "none would be enough" in explanation(TABLE.decide(0.95, prior=1e-4), TABLE)[0]

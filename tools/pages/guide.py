@@ -174,8 +174,8 @@ def format_change(change: str) -> str:
     """Return a change in words."""
     if change == MIDDLE:
         return "none: the middle"
-    rate, _, head = change.partition(" head_rate=")
-    change = rate if head and rate == f"rate={head}" else change
+    rate, _, head = change.partition(" head_learning_rate=")
+    change = rate if head and rate == f"learning_rate={head}" else change
     return CHANGES.get(change, change.replace("_", " ").replace("=", " "))
 
 

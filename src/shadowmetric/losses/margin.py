@@ -71,7 +71,7 @@ class MarginLoss(SummedLoss):
         *,
         beta: float = 1.2,
         learned: bool = False,
-        rate: float = 1e-3,
+        learning_rate: float = 1e-3,
         seed: int = 0,
         normalize: bool = True,
         slots: int | None = None,
@@ -81,14 +81,14 @@ class MarginLoss(SummedLoss):
         super().__init__()
         self.margin, self.normalize, self.debug, self.seed = check_margin(margin), normalize, debug, seed
         self.slots, self.scratch_bytes = check_slots(slots), check_scratch(scratch_bytes)
-        self.learned, self.rate = learned, check_margin(rate, name="rate")
+        self.learned, self.learning_rate = learned, check_margin(learning_rate, name="learning_rate")
         self.beta = check_margin(beta, name="beta")
         if learned:
             self.shift = nn.Parameter(torch.zeros(()))
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Return beta with its own learning rate, for an optimizer."""
-        return [{"params": list(self.parameters()), "lr": self.rate}] if self.learned else []
+        return [{"params": list(self.parameters()), "lr": self.learning_rate}] if self.learned else []
 
     def describe_settings(self) -> str:
         """Return the settings as text, the margin with its unit."""

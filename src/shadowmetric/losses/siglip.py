@@ -43,7 +43,7 @@ def siglip_loss(
 class SigLIPLoss(RowLoss):
     """SigLIP loss of a batch. scale, bias: where they begin, or with learned=False stay.
 
-    rate: of scale and bias, which `parameter_groups()` gives an optimizer.
+    learning_rate: of scale and bias, which `parameter_groups()` gives an optimizer.
     """
 
     temporaries = 9.0
@@ -54,18 +54,18 @@ class SigLIPLoss(RowLoss):
         scale: float = 10.0,
         bias: float = -10.0,
         learned: bool = True,
-        rate: float = 1e-3,
+        learning_rate: float = 1e-3,
         **settings: Unpack[RowSettings],
     ):
         super().__init__(**settings)
         self.scale, self.bias = check_margin(scale, name="scale"), check_number(bias, "bias")
-        self.learned, self.rate = learned, check_margin(rate, name="rate")
+        self.learned, self.learning_rate = learned, check_margin(learning_rate, name="learning_rate")
         if learned:
             self.log_growth, self.shift = nn.Parameter(torch.zeros(())), nn.Parameter(torch.zeros(()))
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Return scale and bias with their own learning rate, for an optimizer."""
-        return [{"params": list(self.parameters()), "lr": self.rate}] if self.learned else []
+        return [{"params": list(self.parameters()), "lr": self.learning_rate}] if self.learned else []
 
     def describe_settings(self) -> str:
         """Return the settings as text, scale and bias as they are now."""

@@ -1,7 +1,7 @@
 """The commands of a bundle, for a device that has onnxruntime, numpy and pillow and nothing else.
 
     python -m device search IMAGE... [--top 10] [--class NAME] [--json]
-    python -m device verify A B [--prior 0.5] [--rate 0.01] [--explain] [--json]
+    python -m device verify A B [--prior 0.5] [--false-accept-rate 0.01] [--explain] [--json]
     python -m device add IMAGE... [--class NAME]
     python -m device info
 
@@ -77,7 +77,9 @@ def arguments() -> argparse.ArgumentParser:
     one = commands.add_parser("verify", help="say whether two images show the same")
     one.add_argument("images", nargs=2, metavar="IMAGE")
     one.add_argument("--prior", type=float, default=EVEN, help="share of your pairs that show the same; default: 0.5")
-    one.add_argument("--rate", type=float, help="decide by this: the share of pairs of two classes that may pass")
+    one.add_argument(
+        "--false-accept-rate", type=float, help="decide by this: the share of pairs of two classes that may pass"
+    )
     one.add_argument("--explain", action="store_true", help="say what the decision rests on")
     one.add_argument("--json", action="store_true", help="print JSON")
     one.set_defaults(run=verify)
@@ -123,13 +125,13 @@ def verify(bundle: Bundle, options: Any) -> int:
     images, broken = read_all(bundle, options.images)
     if broken:
         return 1
-    decision = bundle.verify(images[0], images[1], options.rate, options.prior)
+    decision = bundle.verify(images[0], images[1], options.false_accept_rate, options.prior)
     if options.json:
         show_json(decision.__dict__)
         return 0
-    sentences = in_words(decision, options.rate)
+    sentences = in_words(decision, options.false_accept_rate)
     if options.explain:
-        sentences += explanation(decision, bundle.calibration(), options.rate)
+        sentences += explanation(decision, bundle.calibration(), options.false_accept_rate)
     for sentence in sentences:
         print(printable(sentence))
     return 0

@@ -102,7 +102,9 @@ def in_words(decision: Decision, rate: float | None = None) -> list[str]:
         f"{often(decision.prior)} pairs that you compare do (--prior {decision.prior:g}).",
     ]
     if rate is not None and decision.same != (decision.probability >= EVEN):
-        sentences.append(f"--rate {rate:g} {'is content with that' if decision.same else 'asks for more than that'}.")
+        sentences.append(
+            f"--false-accept-rate {rate:g} {'is content with that' if decision.same else 'asks for more than that'}."
+        )
     return sentences
 
 
@@ -115,7 +117,7 @@ def explanation(decision: Decision, calibration: Calibration, rate: float | None
             f"The cosine is {decision.cosine:.3f}, and none would be enough: so many pairs cannot show what is so rare."
         )
         return [rare, measured]
-    why = "where it is as likely as not" if rate is None else f"as --rate {rate:g} asks"
+    why = "where it is as likely as not" if rate is None else f"as --false-accept-rate {rate:g} asks"
     return [
         f"The cosine is {decision.cosine:.3f}; from {decision.threshold:.3f} on images are called the same, {why}.",
         f"As alike are {percent(decision.false_accept_rate)} of the pairs of two classes, which are taken for one, and "

@@ -56,7 +56,7 @@ def test_tab_in_bash_completes_commands_options_and_files(home):
     assert tab("train", "--marg") == ["--margin"]
     assert tab("train", "--data", "digits", "--mic") == ["--micro-batch"]
     assert set(tab("data", "")) == {"list", "check", "add"}
-    assert "--rate" in tab("verify", "run", "one.png", "other.png", "-")
+    assert "--false-accept-rate" in tab("verify", "run", "one.png", "other.png", "-")
     assert "--margin" not in tab("verify", "-")
     (home / "photos").mkdir()
     assert tab("index", "pho") == ["photos"]

@@ -36,7 +36,10 @@ def test_places_of_a_machine_are_no_part_of_a_plan(plan):
     [
         ({"margin": 0.3}, r"other settings \(margin 0\.2 there and 0\.3 here\)"),
         ({"weights": "/one/other.pt"}, r"\(weights lite0\.safetensors there and other\.pt here\)"),
-        ({"weights": "none", "rate": 1e-4, "head_rate": 1e-3}, r"weights lite0\.safetensors there and none here"),
+        (
+            {"weights": "none", "learning_rate": 1e-4, "head_learning_rate": 1e-3},
+            r"weights lite0\.safetensors there and none here",
+        ),
     ],
 )
 def test_other_choices_are_named_with_both_values(plan, settings, said):

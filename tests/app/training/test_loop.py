@@ -67,7 +67,12 @@ def test_a_run_is_a_folder_with_everything(tmp_path):
     assert [line["epoch"] for line in run.journal()] == [1, 2]
     assert run.journal() == show.lines
     assert run.settings().backbone == "small_cnn"
-    assert None not in {run.settings().rate, run.settings().size, run.settings().augment, run.settings().warmup}
+    assert None not in {
+        run.settings().learning_rate,
+        run.settings().size,
+        run.settings().augment,
+        run.settings().warmup,
+    }
     assert [(moment.epoch, moment.batch) for moment in show.moments] == [(e, b) for e in (1, 2) for b in range(1, 6)]
     assert any(sentence.startswith("Validation: 120 of the 1,195") for sentence in show.told)
     assert f"--config {shlex.quote(str(run.folder / 'settings.yaml'))} " in (run.folder / "replay.txt").read_text()
@@ -75,7 +80,7 @@ def test_a_run_is_a_folder_with_everything(tmp_path):
 
 def test_training_learns(tmp_path):
     scores = train(quick(epochs=6, batches=20, batch=40, per_class=4), tmp_path / "run")
-    before = train(quick(epochs=1, batches=1, rate=1e-12, head_rate=1e-12), tmp_path / "before")
+    before = train(quick(epochs=1, batches=1, learning_rate=1e-12, head_learning_rate=1e-12), tmp_path / "before")
     assert scores["map_at_r"] > before["map_at_r"] + 0.1
     lines = Run(tmp_path / "run").journal()
     assert lines[-1]["loss"] < lines[0]["loss"]

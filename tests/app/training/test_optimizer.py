@@ -33,8 +33,8 @@ def test_backbone_head_and_centers_have_their_own_rates(recipe):
     rates = {name: None for name, _ in embedder.named_parameters()}
     by_parameter = {id(one): group["lr"] for group in optimizer.param_groups for one in group["params"]}
     rates = {name: by_parameter[id(one)] for name, one in embedder.named_parameters()}
-    assert rates["head.weight"] == recipe.head_rate / 2
-    assert {rate for name, rate in rates.items() if name.startswith("backbone.")} == {recipe.rate / 2}
+    assert rates["head.weight"] == recipe.head_learning_rate / 2
+    assert {rate for name, rate in rates.items() if name.startswith("backbone.")} == {recipe.learning_rate / 2}
     assert optimizer.param_groups[-1]["lr"] == 0.5e-2
     assert {group["weight_decay"] for group in optimizer.param_groups} == {recipe.weight_decay}
 

@@ -28,7 +28,7 @@ SETTINGS = TrainSettings(
     per_class=2,
     patience=0,
     optimizer="sgd",
-    rate=0.1,
+    learning_rate=0.1,
     freeze_batch_norm=True,
 )
 
@@ -46,7 +46,7 @@ def options() -> list[str]:
         word
         for name in ("loss", "device", "epochs", "batches", "logical_batch", "micro_batch", "per_class", "patience")
         for word in (f"--{name.replace('_', '-')}", str(getattr(SETTINGS, name)))
-    ] + ["--optimizer", "sgd", "--rate", "0.1", "--freeze-batch-norm"]
+    ] + ["--optimizer", "sgd", "--learning-rate", "0.1", "--freeze-batch-norm"]
 
 
 @pytest.fixture(scope="module")

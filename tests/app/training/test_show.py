@@ -10,7 +10,7 @@ from shadowmetric.app.training.show import Moment, Screen, duration, epoch_sente
 
 LINE = {"epoch": 3, "loss": 0.1234, "recall_at_1": 0.8765, "map_at_r": 0.5, "is_best": True, "active": 0.5, "dead": 2}
 LINE |= {"images_per_second": 1234.5, "seconds": 61.0, "warnings": []}
-MOMENT = Moment(2, 30, 5, 10, 0.2, 999.9, 0.25, 0.1, 0.9, 75.0, ["all is lost: use --rate (3 in a row)"])
+MOMENT = Moment(2, 30, 5, 10, 0.2, 999.9, 0.25, 0.1, 0.9, 75.0, ["all is lost: use --learning-rate (3 in a row)"])
 
 
 def shown(terminal):
@@ -57,12 +57,12 @@ def test_a_terminal_gets_a_bar_while_scores_are_made():
 def test_a_file_gets_no_moving_line_and_each_warning_once():
     show = shown(terminal=False)
     show.notes(("A note that is much longer than " + "a line " * 20,))
-    show.epoch({**LINE, "warnings": ["all is lost: use --rate (3 in a row)"]})
-    show.epoch({**LINE, "warnings": ["all is lost: use --rate (9 in a row)"]})
+    show.epoch({**LINE, "warnings": ["all is lost: use --learning-rate (3 in a row)"]})
+    show.epoch({**LINE, "warnings": ["all is lost: use --learning-rate (9 in a row)"]})
     show.close()
     said = show.console.file.getvalue().splitlines()
     assert len(said) == 4
-    assert [line for line in said if "Warning" in line] == ["Warning: all is lost: use --rate (3 in a row)."]
+    assert [line for line in said if "Warning" in line] == ["Warning: all is lost: use --learning-rate (3 in a row)."]
 
 
 def test_a_file_gets_a_line_a_minute(monkeypatch):

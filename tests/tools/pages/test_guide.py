@@ -88,13 +88,17 @@ def test_miners_are_the_ways_that_have_a_record():
 
 
 def test_changes_of_a_recipe_are_beside_its_middle():
-    rows = [("as it is", 0.5), ("rate=0.1 head_rate=0.1", 0.45), ("rate=0.1 head_rate=0.2", 0.4)]
+    rows = [
+        ("as it is", 0.5),
+        ("learning_rate=0.1 head_learning_rate=0.1", 0.45),
+        ("learning_rate=0.1 head_learning_rate=0.2", 0.4),
+    ]
     found = [{"change": change, "validation_recall_at_1": str(value)} for change, value in rows]
     table = recipe_table("Title", "recipe-scratch.csv", found, "the data")
     assert table.rows == (
         ("none: the middle", "50.0", "+0.0"),
-        ("rate 0.1", "45.0", "−5.0"),
-        ("rate 0.1 head rate 0.2", "40.0", "−10.0"),
+        ("learning rate 0.1", "45.0", "−5.0"),
+        ("learning rate 0.1 head learning rate 0.2", "40.0", "−10.0"),
     )
     assert format_change("miner=batch_hard") == "batch-hard mining"
 

@@ -67,7 +67,7 @@ def doctor(
     cross_batch_memory
         Rows of the earlier batch that anchors are compared with too; 0 for none.
     dim
-        Numbers in an embedding. The labels are 0 to 5.
+        Embedding dimension. The labels are 0 to 5.
     ranks
         Processes, from 1 to 8.
     quick

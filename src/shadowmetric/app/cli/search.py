@@ -41,7 +41,7 @@ def search(
     json: Flag = False,
     html: Annotated[Path | None, Parameter(show_default=False)] = None,
     thumbnails: Annotated[bool | None, Parameter(show_default=False)] = None,
-    rate: Annotated[float | None, Parameter(name="--unknown-accept-rate", show_default=False)] = None,
+    unknown_accept_rate: Annotated[float | None, Parameter(show_default=False)] = None,
 ) -> None:
     """Find the indexed images that are most like these; the score is the cosine of two embeddings, at most 1.
 
@@ -65,7 +65,7 @@ def search(
         Write a page with the images, too.
     thumbnails
         Show small images in the terminal. Default: if it has the colors.
-    rate
+    unknown_accept_rate
         Of images that show nothing of the catalog, the share that may pass for something that is there.
         Default: about as many as are wrongly refused.
     """
@@ -87,7 +87,7 @@ def search(
             label=label,
             model=model,
             shown_from=shown_from,
-            rate=rate,
+            unknown_accept_rate=unknown_accept_rate,
             broken=broken,
             tell=bar,
         )

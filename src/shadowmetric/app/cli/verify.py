@@ -20,7 +20,7 @@ Examples:
 
     shadowmetric verify runs/birds first.jpg second.jpg
     shadowmetric verify runs/birds first.jpg second.jpg --prior 0.05 --explain
-    shadowmetric verify runs/birds first.jpg second.jpg --rate 0.001 --json
+    shadowmetric verify runs/birds first.jpg second.jpg --false-accept-rate 0.001 --json
 """
 Some = Annotated[Path | None, Parameter(show_default=False)]
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
@@ -37,7 +37,7 @@ def verify(
     /,
     *,
     prior: float = EVEN,
-    rate: Annotated[float | None, Parameter(show_default=False)] = None,
+    false_accept_rate: Annotated[float | None, Parameter(show_default=False)] = None,
     explain: Flag = False,
     data_root: Some = None,
     json: Flag = False,
@@ -56,7 +56,7 @@ def verify(
         Another.
     prior
         How often your pairs show the same: 0.5 if every second one does, 0.01 if one of a hundred.
-    rate
+    false_accept_rate
         Decide by this instead: at most so many pairs of two classes may be taken for one, such as 0.01.
     explain
         Say what the decision rests on: cosine, threshold, error rates.
@@ -73,18 +73,20 @@ def verify(
         raise Mistake("give a run and two images: `shadowmetric verify RUN IMAGE IMAGE`.")
     notes: list[str] = []
     with Bar() as bar:
-        decision = serving.verify(run, first, second, rate, prior=prior, data_root=data_root, notes=notes, tell=bar)
+        decision = serving.verify(
+            run, first, second, false_accept_rate, prior=prior, data_root=data_root, notes=notes, tell=bar
+        )
     for note in notes:
         print(one_line(note), file=sys.stderr)
     if json:
         print(as_json.dumps(plain(decision), indent=2))
         return
     console = screen()
-    verdict, *sentences = in_words(decision, rate)
+    verdict, *sentences = in_words(decision, false_accept_rate)
     say(console, verdict, "bold green" if decision.same else "bold yellow")
     for sentence in sentences:
         say(console, sentence)
-    for sentence in explanation(decision, decision.calibration, rate) if explain else ():
+    for sentence in explanation(decision, decision.calibration, false_accept_rate) if explain else ():
         say(console, sentence, "dim")
 
 

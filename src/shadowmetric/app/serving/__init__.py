@@ -128,16 +128,16 @@ def search(
     label: str | None = None,
     model: Place | None = None,
     shown_from: Place | None = None,
-    rate: float | None = None,
+    unknown_accept_rate: float | None = None,
     broken: list[str] | None = None,
     tell: Report | None = None,
 ) -> list[Answer]:
     """Return the k most similar indexed images of each; label: of one class; model: if it is not where it was.
 
     Without a label an answer has the classes that the nearest images vote for, and whether the image is in the catalog
-    at all. rate: of images that show nothing of it, the share that may pass; by default both errors are about equal.
-    shown_from: the indexed folder, if it is not where it was. broken: gets a sentence for each image that cannot be
-    read, which is refused otherwise.
+    at all. unknown_accept_rate: of images that show nothing of it, the share that may pass; by default both errors are
+    about equal. shown_from: the indexed folder, if it is not where it was. broken: gets a sentence for each image that
+    cannot be read, which is refused otherwise.
     """
     from shadowmetric.app.serving.galleries.elsewhere import open_with_images
     from shadowmetric.app.serving.galleries.gallery import file_of
@@ -150,7 +150,15 @@ def search(
     try:
         embedder = model_of(gallery.about, file_of(str(index)), path_of(model))
         answers = []
-        for answer in find(gallery, embedder, [Path(one) for one in images], k, label=label, rate=rate, broken=broken):
+        for answer in find(
+            gallery,
+            embedder,
+            [Path(one) for one in images],
+            k,
+            label=label,
+            unknown_accept_rate=unknown_accept_rate,
+            broken=broken,
+        ):
             answers.append(answer)
             tell("searching", len(answers) / len(images))
         return answers
@@ -162,7 +170,7 @@ def verify(
     run: Place,
     first: Place,
     second: Place,
-    rate: float | None = None,
+    false_accept_rate: float | None = None,
     *,
     prior: float = EVEN,
     data_root: Place | None = None,
@@ -171,8 +179,9 @@ def verify(
 ) -> Verified:
     """Return whether two images show the same, by the probability that they do.
 
-    prior: the share of the pairs that you compare that show the same. rate: decide at the threshold that takes at most
-    this share of the pairs of two classes for one. notes: gets a sentence if what was measured could not be kept.
+    prior: the share of the pairs that you compare that show the same. false_accept_rate: decide at the threshold that
+    takes at most this share of the pairs of two classes for one. notes: gets a sentence if what was measured could
+    not be kept.
     """
     from shadowmetric.app.serving.model import open_model
     from shadowmetric.app.serving.places import check_run
@@ -180,14 +189,14 @@ def verify(
     from shadowmetric.app.serving.verification.verifying import Verified, check_shares, cosine_of
     from shadowmetric.app.training.runs.run import Run
 
-    check_shares(rate, prior)
+    check_shares(false_accept_rate, prior)
     check_run(Path(run), "; the threshold is measured on its test images")
     tell = tell or silent
     tell("opening the run", 0.0)
     model = open_model(Path(run))
     cosine = cosine_of(model, Path(first), Path(second))
     measured = calibrate(Run(Path(run)), model, data_root=path_of(data_root), tell=tell, notes=notes)
-    return Verified(**asdict(measured.decide(cosine, rate, prior)), calibration=measured)
+    return Verified(**asdict(measured.decide(cosine, false_accept_rate, prior)), calibration=measured)
 
 
 def serve(

@@ -33,7 +33,7 @@ def finish_epoch(training: Training, stop: Stop) -> None:
     watch = Watch(state.in_a_row)
     if judged["effective_rank"] is not None:
         watch.note("rank", judged["effective_rank"] < COLLAPSED_RANK)
-    line = {"epoch": state.epoch + 1, "step": state.step, "rate": training.optimizer.param_groups[0]["lr"]}
+    line = {"epoch": state.epoch + 1, "step": state.step, "learning_rate": training.optimizer.param_groups[0]["lr"]}
     line |= Tally(state.sums).line() | judged | {"is_best": is_best}
     line |= {"validation_seconds": time.monotonic() - began, "warnings": watch.warnings()}
     state.lines.append(without_nan(line))

@@ -202,7 +202,7 @@ def loss_of(training: Training, embeddings: Tensor, labels: Tensor, batch: Batch
         write_json(where, details | {"labels": train.labels[batch.whole].tolist()})
     raise Stopped(
         f"the loss of batch {state.position} of epoch {state.epoch + 1} is not finite; its images are listed in "
-        f"{where}: lower --rate, or use --precision no."
+        f"{where}: lower --learning-rate, or use --precision no."
     )
 
 

@@ -25,7 +25,7 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 
 def build_optimizer(embedder: Embedder, loss: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     """Return the optimizer of everything that is learned."""
-    rates = {"backbone": recipe.rate, "head": recipe.head_rate}
+    rates = {"backbone": recipe.learning_rate, "head": recipe.head_learning_rate}
     groups: list[dict[str, Any]] = [
         {"params": [parameter for _, parameter in pairs], "lr": rates[part]}
         for part, pairs in parameter_groups(embedder).items()

@@ -98,7 +98,8 @@ class Screen(Silent):
     def stage(self, name: str, share: float) -> None:
         """Move the line, if it is time."""
         if self.wants():
-            self._move(f"{name} {bar(share)} {100 * share:.0f} %")
+            between = f" {bar(share)}" if self.console.is_terminal else ":"
+            self._move(f"{name}{between} {100 * share:.0f} %")
 
     def wants(self) -> bool:
         """Return whether the line has stood for a while."""

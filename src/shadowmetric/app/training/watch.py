@@ -36,8 +36,8 @@ STOP_AFTER = {"dead": 1000, "one_class": 100, "collapse": 100, "rank": 10}
 REMEDIES = {
     "dead": "no batch gives anything to learn: use a larger --margin, a larger --batch, or more images",
     "one_class": "batches hold one class, so there are no negatives: lower --per-class or raise --batch",
-    "rank": "the embeddings lie on a line: use --miner semi_hard, a lower --rate, or another seed",
-    "collapse": "the embeddings fall into one point: use --miner semi_hard, a lower --rate, or another seed",
+    "rank": "the embeddings lie on a line: use --miner semi_hard, a lower --learning-rate, or another seed",
+    "collapse": "the embeddings fall into one point: use --miner semi_hard, a lower --learning-rate, or another seed",
 }
 
 

@@ -24,7 +24,8 @@ SAID = Path(sys.modules[TrainSettings.__module__].__file__).read_text(encoding="
 
 
 @pytest.mark.parametrize(
-    "name", ["epochs", "batch", "per_class", "optimizer", "rate", "weight_decay", "warmup", "augment", "patience"]
+    "name",
+    ["epochs", "batch", "per_class", "optimizer", "learning_rate", "weight_decay", "warmup", "augment", "patience"],
 )
 def test_the_help_says_the_defaults_of_the_recipes(name):
     words = re.search(rf'^    {name}: [^\n]*\n    """(.*?)"""', SAID, re.MULTILINE | re.DOTALL)[1]
@@ -44,7 +45,7 @@ def test_the_help_says_the_defaults_of_the_recipes(name):
         ({"select_on": "train"}, "--select-on is 'train'"),
         ({"epochs": 0}, "--epochs is 0; it must be 1 or more"),
         ({"per_class": 1}, "--per-class is 1; it must be 2 or more"),
-        ({"rate": 0.0}, "--rate is 0.0; it must be a number above 0"),
+        ({"learning_rate": 0.0}, "--learning-rate is 0.0; it must be a number above 0"),
         ({"margin": float("nan")}, "--margin is nan"),
         ({"validation": 1.0}, "--validation is 1.0; it must be a share"),
         ({"seed": -1}, "--seed is -1"),
@@ -64,7 +65,12 @@ def test_the_paper_s_recipe_is_the_paper_s():
     assert (settings.batch, settings.per_class, settings.dim) == (32, 5, 64)
     assert resolve_settings(TrainSettings(recipe="paper"), size=224, resize=256, channels=3) == settings
     assert (settings.backbone, settings.weights) == ("googlenet", "pretrained")
-    assert (settings.optimizer, settings.rate, settings.head_rate, settings.weight_decay) == ("adam", 1e-4, 1e-4, 1e-4)
+    assert (settings.optimizer, settings.learning_rate, settings.head_learning_rate, settings.weight_decay) == (
+        "adam",
+        1e-4,
+        1e-4,
+        1e-4,
+    )
     assert (settings.miner, settings.margin, settings.warmup, settings.augment) == ("semi_hard", 0.2, 0.0, "none")
     assert recipe_settings(settings) == PAPER
 
@@ -118,12 +124,17 @@ def test_paths_hold_from_any_folder(tmp_path, monkeypatch):
 
 def test_what_the_user_says_wins():
     settings = resolve_settings(
-        TrainSettings(batch=48, augment="crop", backbone="vgg16", rate=3e-4), size=28, resize=28, channels=1
+        TrainSettings(batch=48, augment="crop", backbone="vgg16", learning_rate=3e-4), size=28, resize=28, channels=1
     )
-    assert (settings.batch, settings.augment, settings.backbone, settings.rate) == (48, "crop", "vgg16", 3e-4)
-    ratio = FROM_SCRATCH.head_rate / FROM_SCRATCH.rate
-    assert settings.head_rate == pytest.approx(3e-4 * ratio)  # the head follows the rate that was named
-    assert resolve_settings(TrainSettings(rate=3e-4, head_rate=1.0), size=28, resize=28, channels=1).head_rate == 1.0
+    assert (settings.batch, settings.augment, settings.backbone, settings.learning_rate) == (48, "crop", "vgg16", 3e-4)
+    ratio = FROM_SCRATCH.head_learning_rate / FROM_SCRATCH.learning_rate
+    assert settings.head_learning_rate == pytest.approx(3e-4 * ratio)  # the head follows the rate that was named
+    assert (
+        resolve_settings(
+            TrainSettings(learning_rate=3e-4, head_learning_rate=1.0), size=28, resize=28, channels=1
+        ).head_learning_rate
+        == 1.0
+    )
 
 
 def test_a_file_gives_the_settings_back():

@@ -26,9 +26,9 @@ def cosine_of(model: Model, first: Path, second: Path) -> float:
     return cosine(rows[0], rows[1])
 
 
-def check_shares(rate: float | None, prior: float) -> None:
+def check_shares(false_accept_rate: float | None, prior: float) -> None:
     """Refuse shares that are none."""
-    if rate is not None and not 0 < rate <= 1:
-        raise Mistake(f"--rate is {rate:g}; it is a share of pairs, such as 0.01.")
+    if false_accept_rate is not None and not 0 < false_accept_rate <= 1:
+        raise Mistake(f"--false-accept-rate is {false_accept_rate:g}; it is a share of pairs, such as 0.01.")
     if not 0 < prior < 1:
         raise Mistake(f"--prior is {prior:g}; it is the share of your pairs that show the same, such as 0.1.")

@@ -22,8 +22,8 @@ class Recipe:
     batch: int
     per_class: int
     optimizer: str
-    rate: float
-    head_rate: float
+    learning_rate: float
+    head_learning_rate: float
     weight_decay: float
     warmup: float
     freeze_batch_norm: bool
@@ -38,8 +38,8 @@ PAPER = Recipe(
     batch=32,
     per_class=5,
     optimizer="adam",
-    rate=1e-4,
-    head_rate=1e-4,
+    learning_rate=1e-4,
+    head_learning_rate=1e-4,
     weight_decay=1e-4,
     warmup=0.0,
     freeze_batch_norm=False,
@@ -53,8 +53,8 @@ FROM_SCRATCH = Recipe(
     batch=64,
     per_class=4,
     optimizer="adamw",
-    rate=5e-3,
-    head_rate=5e-3,
+    learning_rate=5e-3,
+    head_learning_rate=5e-3,
     weight_decay=1e-4,
     warmup=0.05,
     freeze_batch_norm=False,
@@ -68,8 +68,8 @@ PRETRAINED = Recipe(
     batch=64,
     per_class=4,
     optimizer="adamw",
-    rate=1e-4,
-    head_rate=1e-4,
+    learning_rate=1e-4,
+    head_learning_rate=1e-4,
     weight_decay=1e-4,
     warmup=0.1,
     freeze_batch_norm=True,

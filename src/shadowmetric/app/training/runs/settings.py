@@ -89,7 +89,7 @@ class TrainSettings:
     length_penalty: float = 0.0
     """Added to the loss: so many times the mean squared length of the embeddings, before they get length 1."""
     dim: int = 64
-    """Numbers in an embedding."""
+    """Embedding dimension."""
     size: int | None = None
     """Pixels of the square that the embedder sees. Default: 224, or the images' own if they are small."""
     resize: int | None = None
@@ -102,7 +102,7 @@ class TrainSettings:
     freeze_batch_norm: bool | None = None
     """Keep the statistics of batch normalization as they are. Default: from pretrained weights only."""
     epochs: int | None = None
-    """How often the training set is passed, at most. Default: 30; 10 from pretrained weights."""
+    """Maximum number of epochs. Default: 30; 10 from pretrained weights."""
     batch: int | None = None
     """Images in a batch: what the loss sees at once, of all processes together. Default: 64."""
     logical_batch: int | None = None
@@ -123,10 +123,10 @@ class TrainSettings:
     """Batches in an epoch. Default: as many as pass all images."""
     optimizer: str | None = None
     """adam, adamw, sgd. Default: adamw."""
-    rate: float | None = None
+    learning_rate: float | None = None
     """Learning rate of the backbone. Default: 0.005; 0.0001 from pretrained weights."""
-    head_rate: float | None = None
-    """Learning rate of the head. Default: as --rate."""
+    head_learning_rate: float | None = None
+    """Learning rate of the head. Default: as --learning-rate."""
     weight_decay: float | None = None
     """Of all weights. Default: 0.0001."""
     warmup: float | None = None
@@ -171,7 +171,7 @@ def check_settings(settings: TrainSettings) -> None:
         value = getattr(settings, name)
         if value is not None and value > MOST_SIZE:
             raise Mistake(f"{option(name)} is {value}; it must be {MOST_SIZE} or less.")
-    for name in ("rate", "head_rate", "margin"):
+    for name in ("learning_rate", "head_learning_rate", "margin"):
         value = getattr(settings, name)
         if value is not None and not 0 < value < float("inf"):
             raise Mistake(f"{option(name)} is {value}; it must be a number above 0.")
@@ -238,8 +238,8 @@ def with_recipe(settings: TrainSettings) -> TrainSettings:
             changes["micro_batch"] = MICRO_BATCH
     if settings.memory_budget is not None:
         changes["cache_mb"] = min(settings.cache_mb, parse_bytes(settings.memory_budget) // 4 // 2**20)
-    if settings.rate is not None and settings.head_rate is None:
-        changes["head_rate"] = settings.rate * recipe.head_rate / recipe.rate
+    if settings.learning_rate is not None and settings.head_learning_rate is None:
+        changes["head_learning_rate"] = settings.learning_rate * recipe.head_learning_rate / recipe.learning_rate
     kind, colon, place = settings.data.partition(":")
     data = f"{kind}:{Path(place).resolve()}" if colon else settings.data
     if weights not in (None, "none", "pretrained"):
