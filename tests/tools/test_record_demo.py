@@ -49,7 +49,7 @@ def test_the_table_and_the_words_are_those_of_the_record(demo):
     assert "a core" not in text
     assert demo_words(record) == f"`make demo` ends with a page that begins: *{record['said']}*\n"
     timed = record | {"seconds": 90, "processor_seconds": 170}
-    assert "in 1.5 minutes on two cores" in demo_words(timed)
+    assert "takes 2.8 minutes of a core, half as many on two, and ends with" in demo_words(timed)
     assert ", 170 s of a core in all" in as_markdown(demo_table(timed))
 
 

@@ -19,8 +19,9 @@ def read_demo(root: Path) -> dict[str, Any]:
 
 def demo_words(demo: dict[str, Any]) -> str:
     """Return what the demo says first, and how long it took."""
-    minutes = f" in {demo['seconds'] / 60:.1f} minutes on two cores" if "seconds" in demo else ""
-    return f"`make demo` ends{minutes} with a page that begins: *{demo['said']}*\n"
+    seconds = demo.get("processor_seconds")
+    minutes = f" takes {seconds / 60:.1f} minutes of a core, half as many on two, and" if seconds else ""
+    return f"`make demo`{minutes} ends with a page that begins: *{demo['said']}*\n"
 
 
 def demo_table(demo: dict[str, Any]) -> Table:
