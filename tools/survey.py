@@ -7,6 +7,8 @@
     largest folder      that holds most .py files, besides __init__.py
     base dependencies   that pyproject.toml asks for without an extra; the packages that come with them beyond torch and
                         its own, and their megabytes, as they are installed where this runs
+    files that name     a loss: programs, tests and pages that say its name, the changelog and the log left out: what is
+    a loss              touched to enter one, and a little more
     files touched       modules of shadowmetric that are imported by a step of ShadowLoss, by a training on digits, and
                         by a search in an index of digits, each in a process of its own
 
@@ -14,9 +16,11 @@ A checkout is measured as it lies there: its src/ goes before everything on the 
 Where layouts differ, the place of a module is looked up. Half a minute a checkout.
 """
 
+import argparse
 import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -52,6 +56,7 @@ try:
 except SystemExit as ended:
     assert not ended.code, ended.code
 """
+NAMED_LOSSES = ("ArcFaceLoss", "CosFaceLoss")  # one of before and after a table of losses drives the tests
 QUICK = ("--device", "cpu", "--epochs", "1", "--batches", "3", "--batch", "32", "--dim", "8")
 
 
@@ -63,7 +68,7 @@ def survey(checkout: Path) -> dict[str, str]:
     folders = Counter(path.parent for path in files if path.name != "__init__.py")
     largest, most = max(folders.items(), key=lambda one: one[1])
     base, packages, megabytes = dependencies(checkout)
-    found = {
+    figures = {
         "commit": commit_of(checkout),
         "files in the wheel": f"{len(files):,}",
         "lines in the wheel": f"{lines:,}",
@@ -72,7 +77,8 @@ def survey(checkout: Path) -> dict[str, str]:
         "base dependencies": f"{len(base)}: {', '.join(base)}",
         "packages beyond torch and its own": f"{packages}, {megabytes:.0f} MB installed",
     }
-    return found | touched(checkout)
+    figures |= {f"files that name {loss}": f"{files_that_name(loss, checkout)}" for loss in NAMED_LOSSES}
+    return figures | touched(checkout)
 
 
 def commit_of(checkout: Path) -> str:
@@ -104,7 +110,7 @@ def dependencies(checkout: Path) -> tuple[list[str], int, float]:
 
 def closure(names: list[str]) -> set[str]:
     """Return packages and all that they ask for, as far as it is installed here."""
-    found: set[str] = set()
+    packages: set[str] = set()
     todo = [(name, frozenset[str]()) for name in names]
     seen = set()
     while todo:
@@ -117,11 +123,11 @@ def closure(names: list[str]) -> set[str]:
             asked = importlib.metadata.requires(name) or []
         except importlib.metadata.PackageNotFoundError:
             continue
-        found.add(name)
+        packages.add(name)
         for one in map(Requirement, asked):
             if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in ("", *extras)):
                 todo.append((one.name, frozenset(one.extras)))
-    return found
+    return packages
 
 
 def installed_bytes(name: str) -> int:
@@ -130,16 +136,25 @@ def installed_bytes(name: str) -> int:
     return sum(place.stat().st_size for place in places if place.is_file())
 
 
+def files_that_name(loss: str, checkout: Path) -> int:
+    """Return how many files say the name of a loss, as a class or as a word of commands."""
+    word = re.sub(r"(?<!^)(?=[A-Z])", "_", loss.removesuffix("Loss")).lower()
+    said = re.compile(rf"\b({loss}|{word}(_loss)?)\b")
+    folders = [checkout / name for name in ("src", "tests", "docs", "benchmarks", "examples", "tools")]
+    files = [path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".md")]
+    return sum(bool(said.search(path.read_text(encoding="utf-8"))) for path in files)
+
+
 def touched(checkout: Path) -> dict[str, str]:
     """Return how many modules of ours three things import, each in a process of its own."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        write_digits(folder / "pictures")
+        write_digits(folder / "images")
         train = ("train", "--data", "digits", *QUICK, "--out", "run")
         counts = {"a step of ShadowLoss": names_of(checkout, STEP, folder)}
         counts["train"] = names_of(checkout, COMMAND, folder, *train)
-        names_of(checkout, COMMAND, folder, "index", "run", "pictures", "--out", "digits.shadowmx")
-        search = ("search", "digits.shadowmx", "pictures/3/0.png")
+        names_of(checkout, COMMAND, folder, "index", "run", "images", "--out", "digits.shadowmx")
+        search = ("search", "digits.shadowmx", "images/3/0.png")
         counts["search"] = names_of(checkout, COMMAND, folder, *search)
     return {f"files touched by {what}": f"{len(names)}" for what, names in counts.items()}
 
@@ -157,7 +172,7 @@ def names_of(checkout: Path, code: str, folder: Path, *words: str) -> list[str]:
 
 
 def write_digits(folder: Path) -> None:
-    """Write a few pictures of two classes."""
+    """Write a few images of two classes."""
     import numpy as np
     from PIL import Image
 
@@ -171,12 +186,14 @@ def write_digits(folder: Path) -> None:
 
 def table(surveys: list[dict[str, str]]) -> str:
     """Return a row a figure and a column a checkout, in Markdown."""
-    names = list(dict.fromkeys(name for found in surveys for name in found))
-    commits = [found["commit"] for found in surveys]
+    names = list(dict.fromkeys(name for figures in surveys for name in figures))
+    commits = [figures["commit"] for figures in surveys]
     lines = [f"| | {' | '.join(commits)} |", "|---" * (len(surveys) + 1) + "|"]
-    rows = (f"| {name} | {' | '.join(found.get(name, '–') for found in surveys)} |" for name in names[1:])
+    rows = (f"| {name} | {' | '.join(figures.get(name, '–') for figures in surveys)} |" for name in names[1:])
     return "\n".join([*lines, *rows])
 
 
 if __name__ == "__main__":
-    print(table([survey(Path(place).resolve()) for place in sys.argv[1:] or [ROOT]]))
+    parser = argparse.ArgumentParser(prog="python -m tools.survey", description="What this repository is made of.")
+    parser.add_argument("checkouts", nargs="*", type=Path, default=[ROOT], help="folders of clones (default: this one)")
+    print(table([survey(place.resolve()) for place in parser.parse_args().checkouts]))

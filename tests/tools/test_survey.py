@@ -16,6 +16,10 @@ def checkout(tmp_path):
         (package / place).parent.mkdir(parents=True, exist_ok=True)
         (package / place).write_text('"""Said."""\nA = 1\n')
     (tmp_path / "pyproject.toml").write_text(PROJECT)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_a.py").write_text("sm.ArcFaceLoss, arc_faces")
+    (tmp_path / "tests" / "test_b.py").write_text("from losses.arc_face import arc_face_loss")
+    (tmp_path / "tests" / "test_c.py").write_text("SubCenterArcFaceLoss, sub_center_arc_face")
     return tmp_path
 
 
@@ -27,6 +31,7 @@ def test_files_lines_rooms_and_dependencies_are_counted(checkout, monkeypatch):
     assert found["largest flat folder"] == "ops/ with 2 files"
     assert found["base dependencies"] == "2: torch, numpy"
     assert found["packages beyond torch and its own"].startswith("1, ")
+    assert found["files that name ArcFaceLoss"] == "2"
     assert table([found, found]).splitlines()[-1] == "| files touched by train | 7 | 7 |"
 
 
