@@ -147,6 +147,9 @@ ROWS = {
     "histogram": Entry(
         sm.HistogramLoss, reference.histogram, {"bins": 30}, kept_without={"bins": 20}, kernels={16384: 850}
     ),
+    "global": Entry(
+        sm.GlobalLoss, reference.global_loss, {"margin": 0.3, "weight": 0.5}, triplets=True, kernels={32: 230, 1024: 230, 16384: 1300}
+    ),
     "margin": Entry(
         sm.MarginLoss,
         reference.margin,

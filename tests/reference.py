@@ -646,6 +646,25 @@ def histogram(embeddings, labels, *, bins=100, normalize=True, **references) -> 
     return sum(reverses, start=embeddings.sum() * 0) / max(len(positive) * len(negative), 1)
 
 
+def global_loss(embeddings, labels, *, margin=0.4, weight=0.8, normalize=True, triplets=None, **references) -> Tensor:
+    """var+ + var- + weight max(mean+ - mean- + margin, 0), of |a - x|^2 / 4 of all positive, and all negative pairs."""
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    positive, negative = [], []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
+        if triplets is not None:
+            same_class = sorted({p for anchor, p, _ in triplets if anchor == a})
+            other_class = sorted({n for anchor, _, n in triplets if anchor == a})
+        positive += [squared_distance(anchors[a], candidates[p]) / 4 for p in same_class]
+        negative += [squared_distance(anchors[a], candidates[n]) / 4 for n in other_class]
+    means = [reduced(values, embeddings) for values in (positive, negative)]
+    loss = means[0] * 0
+    for values, mean in zip((positive, negative), means, strict=True):
+        loss = loss + reduced([(value - mean) ** 2 for value in values], embeddings)
+    if positive and negative:
+        loss = loss + weight * torch.relu(means[0] - means[1] + margin)
+    return loss
+
+
 def margin(embeddings, labels, *, margin=0.2, beta=1.2, seed=0, normalize=True, triplets=None, **references) -> Tensor:
     """max(|a - p| - beta + margin, 0) and max(beta - |a - n| + margin, 0), over how many are above 0.
 

@@ -10,6 +10,7 @@ from shadowmetric.losses.circle import CircleLoss, circle_loss
 from shadowmetric.losses.contrastive import ContrastiveLoss, contrastive_loss
 from shadowmetric.losses.cos_face import CosFaceLoss, cos_face_loss
 from shadowmetric.losses.fast_ap import FastAPLoss, fast_ap_loss
+from shadowmetric.losses.global_loss import GlobalLoss, global_loss
 from shadowmetric.losses.histogram import HistogramLoss, histogram_loss
 from shadowmetric.losses.info_nce import InfoNCELoss, info_nce_loss
 from shadowmetric.losses.lifted_structure import LiftedStructureLoss, lifted_structure_loss
@@ -38,6 +39,7 @@ __all__ = [
     "ContrastiveLoss",
     "CosFaceLoss",
     "FastAPLoss",
+    "GlobalLoss",
     "HistogramLoss",
     "InfoNCELoss",
     "LiftedStructureLoss",
@@ -64,6 +66,7 @@ __all__ = [
     "cos_face_loss",
     "equivalent_margins",
     "fast_ap_loss",
+    "global_loss",
     "histogram_loss",
     "info_nce_loss",
     "lifted_structure_loss",

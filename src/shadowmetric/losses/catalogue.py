@@ -29,6 +29,7 @@ from shadowmetric.losses.circle import CircleLoss
 from shadowmetric.losses.contrastive import ContrastiveLoss
 from shadowmetric.losses.cos_face import CosFaceLoss
 from shadowmetric.losses.fast_ap import FastAPLoss
+from shadowmetric.losses.global_loss import GlobalLoss
 from shadowmetric.losses.histogram import HistogramLoss
 from shadowmetric.losses.info_nce import InfoNCELoss
 from shadowmetric.losses.lifted_structure import LiftedStructureLoss
@@ -135,6 +136,7 @@ LOSSES: dict[str, Callable[[LossChoice], nn.Module]] = {
     "recall_at_k": _rows(RecallAtKLoss),
     "fast_ap": _rows(FastAPLoss),
     "histogram": _rows(HistogramLoss),
+    "global": _rows(GlobalLoss),
     "margin": _rows(MarginLoss),
     "triplet_control": lambda choice: TripletControl(2 * choice.margin, **_how(choice)),
     "double_shadow": lambda choice: DoubleShadow(choice.margin, **_how(choice)),
