@@ -6,6 +6,7 @@ library has not.
 
     bytes     pairs     about 40 for each of the S×S pairs: similarities, masks and their gradients
               smooth    about 60 for each of S×S×S: the differences of all similarities of a row
+              lifted    about 5 for each positive pair and each negative one
               centers   about 40 for each of the S×C similarities
 """
 
@@ -22,6 +23,9 @@ MARGIN = 0.2
 PREFIX = "pml:"
 
 THEIRS: dict[str, Callable[[Any, int, int], nn.Module]] = {  # (pytorch_metric_learning.losses, classes, dim)
+    "contrastive": lambda losses, classes, dim: losses.ContrastiveLoss(),
+    "multi_similarity": lambda losses, classes, dim: losses.MultiSimilarityLoss(),
+    "lifted_structure": lambda losses, classes, dim: losses.LiftedStructureLoss(),
     "sup_con": lambda losses, classes, dim: losses.SupConLoss(),
     "info_nce": lambda losses, classes, dim: losses.NTXentLoss(),
     "circle": lambda losses, classes, dim: losses.CircleLoss(),
@@ -36,10 +40,15 @@ THEIRS: dict[str, Callable[[Any, int, int], nn.Module]] = {  # (pytorch_metric_l
         num_classes=classes, embedding_size=dim
     ),
 }
-OURS: dict[str, dict[str, float]] = {name: {"margin": radians(28.6)} for name in ("arc_face", "sub_center_arc_face")}
+OURS: dict[str, dict[str, Any]] = {
+    "contrastive": {"squared": False, "reduction": "mean_nonzero"},
+    "multi_similarity": {"epsilon": None},
+    "arc_face": {"margin": radians(28.6)},
+    "sub_center_arc_face": {"margin": radians(28.6)},
+}
 CUBIC = ("smooth_ap",)
 OF_CENTERS = ("proxy_anchor", "proxy_nca", "cos_face", "arc_face", "sub_center_arc_face")
-BYTES = {"pairs": 40, "cubic": 60, "centers": 40}
+BYTES = {"pairs": 40, "cubic": 60, "lifted": 5, "centers": 40}
 
 
 def is_known(name: str) -> bool:
@@ -51,6 +60,9 @@ def peer_bytes(name: str, batch: int, classes: int) -> int:
     """Return roughly what the peer's loss of a name takes."""
     if name in CUBIC:
         return BYTES["cubic"] * batch**3
+    if name == "lifted_structure":
+        per_class = -(-batch // classes)
+        return BYTES["lifted"] * batch**2 * (per_class - 1) * (batch - per_class)
     return BYTES["centers"] * batch * classes if name in OF_CENTERS else BYTES["pairs"] * batch**2
 
 
