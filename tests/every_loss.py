@@ -210,7 +210,7 @@ CENTERS = {
         {"temperature": 0.3, "iterations": 2, "anchors": 2},
         {"": {}, "longer": {"iterations": 3, "anchors": 0}},
         drawn=True,
-        kernels={32: 260, 1024: 260},
+        kernels={32: 340, 1024: 340, 4096: 340, 16384: 420},
     ),
 }
 ENTRIES = ROWS | CENTERS

@@ -830,7 +830,7 @@ def group(embeddings, labels, centers, *, temperature=0.1, iterations=1, anchors
             moved.append(shares * support / total if total > 0 else shares)
         x = moved
     values = [-torch.log(x[i][classes.index(names[i])]) for i in range(len(x)) if not is_anchor[i]]
-    return reduced(values, embeddings)
+    return reduced(values, embeddings) + centers.sum() * 0
 
 
 def cos_face(embeddings, labels, weights, *, scale=64.0, margin=0.35) -> Tensor:

@@ -62,7 +62,12 @@ def measure(name: str, batch: int, dim: int, per_class: int) -> dict[str, Any]:
         return found[0]
 
     start = time.process_time()
-    count = count_live_bytes(step, [embeddings, labels, *loss.parameters()])
+    try:
+        count = count_live_bytes(step, [embeddings, labels, *loss.parameters()])
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error):
+            raise
+        return {"reason": "cannot: " + str(error).split(". ")[0].rpartition("you tried")[2].strip()}
     seconds = time.process_time() - start
     return {"cpu_seconds": round(seconds, 2), "peak_mb": round(count.peak / 1e6, 1), "value": found[0].item()}
 

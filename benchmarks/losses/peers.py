@@ -4,9 +4,10 @@
 tests hold ours to it; `THEIRS` says with which settings, and `OURS` which of ours those are. What is not here, that
 library has not.
 
-    bytes     pairs     about 40 for each of the S×S pairs: similarities, masks and their gradients
+    bytes     pairs     about 50 for each of the S×S pairs: similarities, masks and their gradients
               smooth    about 60 for each of S×S×S: the differences of all similarities of a row
-              lifted    about 5 for each positive pair and each negative one
+              quartic   about 5 for each positive pair and each negative one
+              bins      about 24 for each pair and bin
               centers   about 40 for each of the S×C similarities
 """
 
@@ -47,8 +48,10 @@ OURS: dict[str, dict[str, Any]] = {
     "sub_center_arc_face": {"margin": radians(28.6)},
 }
 CUBIC = ("smooth_ap",)
+OF_PAIRS_TIMES_NEGATIVES = ("info_nce", "lifted_structure")
+BINS = {"fast_ap": 10, "histogram": 101}
 OF_CENTERS = ("proxy_anchor", "proxy_nca", "cos_face", "arc_face", "sub_center_arc_face")
-BYTES = {"pairs": 40, "cubic": 60, "lifted": 5, "centers": 40}
+BYTES = {"pairs": 50, "cubic": 60, "quartic": 5, "bins": 24, "centers": 40}
 
 
 def is_known(name: str) -> bool:
@@ -60,9 +63,11 @@ def peer_bytes(name: str, batch: int, classes: int) -> int:
     """Return roughly what the peer's loss of a name takes."""
     if name in CUBIC:
         return BYTES["cubic"] * batch**3
-    if name == "lifted_structure":
+    if name in OF_PAIRS_TIMES_NEGATIVES:
         per_class = -(-batch // classes)
-        return BYTES["lifted"] * batch**2 * (per_class - 1) * (batch - per_class)
+        return BYTES["quartic"] * batch**2 * (per_class - 1) * (batch - per_class)
+    if name in BINS:
+        return BYTES["bins"] * BINS[name] * batch**2
     return BYTES["centers"] * batch * classes if name in OF_CENTERS else BYTES["pairs"] * batch**2
 
 

@@ -93,7 +93,7 @@ class ClusteringLoss(SummedLoss):
         width = width_of(dtype)
         grid = on_grid(dtype, normalize=self.normalize, references=references)
         finer = 2.0 if dtype == torch.float64 or not self.normalize else 1.0
-        sides = Bytes(number=24.0 * finer, reference_number=24.0 * finer if references else 0.0)
+        sides = Bytes(number=20.0 * finer, reference_number=16.0 * finer if references else 0.0)
         counts = Bytes(row=160.0, reference=80.0 if references else 0.0)
         choosing = Bytes(scratch=2.0 * self.scratch_bytes, thinnest=128.0) + grid + sides + counts
         pairs = Bytes(row=2 * (64.0 + 12.0 * width.working) + 80.0, reference=40.0 if references else 0.0)

@@ -37,6 +37,7 @@ from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Embeddings, Scalar
 
 TEMPORARIES = 3.0  # blocks that logits make of one
+CONSTANT = 4.0  # a row whose numbers differ by fewer roundings than so many correlates with none
 
 
 def group_loss(
@@ -89,8 +90,8 @@ class GroupLoss(ProxyLoss):
         game = each("row_class", width.working * (6.0 + 5.0 * self.iterations))
         labels = Bytes(row=160.0, reference=160.0 if references else 0.0, center=16.0)
         rows = Bytes(
-            number=5.0 * width.working,
-            reference_number=9.0 * width.working if references else 0.0,
+            number=(6.0 if references else 2.0) * width.working,
+            reference_number=6.0 * width.working if references else 0.0,
             center_number=4.0 * width.working,
         )
         phases = streaming_phases(self.scratch_bytes, dtype, TEMPORARIES, references=references)
@@ -127,10 +128,13 @@ class GroupLoss(ProxyLoss):
         shares = torch.where(places.anchor[:, None], certain, shares)
         working = rows.to(logits.dtype)
         centered = working - working.mean(1, keepdim=True)
+        least = CONSTANT * torch.finfo(working.dtype).eps * working.abs().amax(1, keepdim=True)
+        has_direction = centered.abs().amax(1, keepdim=True) > least
         for _ in range(self.iterations):
-            moved = shares * row_support(centered, shares, self.scratch_bytes)
+            moved = shares * row_support(centered, shares * has_direction, self.scratch_bytes)
             total = moved.sum(1, keepdim=True)
-            shares = torch.where(total > 0, moved / torch.where(total > 0, total, 1.0), shares)
+            moves = has_direction & (total > 0)
+            shares = torch.where(moves, moved / torch.where(moves, total, 1.0), shares)
         return -shares.gather(1, column)[:, 0].clamp_min(torch.finfo(shares.dtype).tiny).log()
 
     def _cosines(self, rows: Tensor, centers: Tensor) -> Tensor:

@@ -34,6 +34,7 @@ ENTROPY_GRID = 2.0**24
 SPREAD = np.uint64(11400714819323198485)  # 2^64 over the golden ratio: multiples spread evenly
 NOBODY = np.iinfo(np.int64).max
 BYTES_OF_AN_ENTRY = 64  # of a block: distances, masks, counts
+BYTES_OF_A_NUMBER = 16  # of its facilities
 
 Floats = np.ndarray
 
@@ -92,8 +93,9 @@ def choose_medoids(
     oracle, nmi = nearest.copy(), 1.0
     if len(customers):
         names, numbers = np.unique(classes[customers], return_inverse=True)
-        left = Side.of(first, second, square).take(customers)
         right = Side.of(other_first, other_second, other_square)
+        left = right if first is other_first else Side.of(first, second, square)
+        left = left if len(customers) == len(classes) else left.take(customers)
         market = Market(left, right, scratch_bytes)
         chosen = Greedy(market, numbers, facilities, gamma, candidates)
         for _ in range(len(names)):
@@ -139,7 +141,8 @@ class Market:
 
     def rows_at_once(self, customers: int) -> int:
         """Return how many facilities are asked about so many customers at once."""
-        return max(1, self.scratch_bytes // (BYTES_OF_AN_ENTRY * customers))
+        dim = self.customers.first.shape[1]
+        return max(1, self.scratch_bytes // (BYTES_OF_AN_ENTRY * customers + BYTES_OF_A_NUMBER * dim))
 
     def distances(self, facilities: np.ndarray, customers: Side) -> Floats:
         """Return the rounded distances of some facilities and customers: (facilities, customers)."""
