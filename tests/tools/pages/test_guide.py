@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
 from made_records import like_the_paper, made_record
 
 from shadowmetric.app.report.tables import as_markdown

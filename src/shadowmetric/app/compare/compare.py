@@ -23,7 +23,7 @@ import torch
 from filelock import FileLock
 
 from shadowmetric.app.compare.cells import ensure_folder, run_cells
-from shadowmetric.app.compare.floors import FLOORS, raw_pixels, untrained
+from shadowmetric.app.compare.floors import FLOORS, score_raw_pixels, score_untrained
 from shadowmetric.app.compare.plan import Plan
 from shadowmetric.app.compare.seed_intervals import Difference, interval
 from shadowmetric.app.training.ending import write_queries
@@ -116,8 +116,8 @@ def score_floors(plan: Plan, report: Report) -> None:
             parts = prepare(replace(plan.settings, seed=seed, patience=0), report)
             for name in missing:
                 report(name, 0.0)
-                pixels = pixels or (raw_pixels(parts) if name == "raw_pixels" else None)
-                scores, figures = pixels if name == "raw_pixels" and pixels else untrained(parts, report)
+                pixels = pixels or (score_raw_pixels(parts) if name == "raw_pixels" else None)
+                scores, figures = pixels if name == "raw_pixels" and pixels else score_untrained(parts, report)
                 plan.run(name, seed).make_folder()
                 write_queries(plan.run(name, seed), scores)
                 notes = {"selected_on": "nothing: not trained", "notes": list(parts.notes)}
@@ -126,12 +126,12 @@ def score_floors(plan: Plan, report: Report) -> None:
 
 def rows_of(plan: Plan) -> list[Row]:
     """Return the rows of the table from the runs that are finished; the first loss is the reference."""
-    return [row_of(plan, name) for name in plan.names() if plan.finished(name)]
+    return [row_of(plan, name) for name in plan.names() if plan.finished_runs(name)]
 
 
 def row_of(plan: Plan, name: str) -> Row:
     """Return one row; it is compared with the reference over the seeds that both have finished."""
-    scores = [run.scores() or {} for run in plan.finished(name).values()]
+    scores = [run.scores() or {} for run in plan.finished_runs(name).values()]
     figures = {figure: [float(one[figure]) for one in scores if one.get(figure) is not None] for figure in FIGURES}
     beside, differences = (None, []) if name == plan.losses[0] else pair(plan, name, plan.losses[0])
     return Row(name, plan.kind(name), figures, beside, differences, leads_of(plan, name))
@@ -147,7 +147,7 @@ def leads_of(plan: Plan, name: str) -> dict[str, Lead]:
 
 def pair(plan: Plan, name: str, other: str) -> tuple[PairedTest | None, list[float]]:
     """Return one row's Recall@1 less another's, over queries and by seed, over the seeds that both have finished."""
-    runs, others = plan.finished(name), plan.finished(other)
+    runs, others = plan.finished_runs(name), plan.finished_runs(other)
     shared = sorted(runs.keys() & others.keys())
     if not shared:
         return None, []

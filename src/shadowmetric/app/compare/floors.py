@@ -20,7 +20,7 @@ SIDE = 32  # pixels
 FLOORS = ("raw_pixels", "untrained")
 
 
-def raw_pixels(parts: Parts) -> tuple[Scores, dict[str, Any]]:
+def score_raw_pixels(parts: Parts) -> tuple[Scores, dict[str, Any]]:
     """Return the scores of the images themselves."""
     rows: dict[str, Tensor] = {}
     for name, split in parts_to_score(parts.dataset).items():
@@ -34,6 +34,6 @@ def raw_pixels(parts: Parts) -> tuple[Scores, dict[str, Any]]:
     return scores_of_rows(rows, parts.dataset)
 
 
-def untrained(parts: Parts, report: Report | None = None) -> tuple[Scores, dict[str, Any]]:
+def score_untrained(parts: Parts, report: Report | None = None) -> tuple[Scores, dict[str, Any]]:
     """Return the scores of the embedder before training, with the seed and the weights of the settings."""
     return score_test(embedder_for(parts.settings), parts.dataset, parts.shape, report)

@@ -66,7 +66,7 @@ class Guard:
                 await self.let_through(scope, receive, send_on)
             finally:
                 route = getattr(scope.get("route"), "path", "none")
-                self.service.metrics.answered(scope["method"], route, status)
+                self.service.metrics.count_request(scope["method"], route, status)
 
     async def let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that is refused here, or hand it on."""
