@@ -69,7 +69,6 @@ for name in MINED:
     CASES[f"{name}, references"] = lambda name=name: compare_with_references(name, None)
 for name in WAYS:
     CASES[f"{name}, the batch among references"] = lambda name=name: compare_with_references(name, 0)
-    CASES[f"{name}, blocks"] = lambda name=name: compare(ALL[name](scratch_bytes=2**13), "aot_eager", *batch())
 for name in UNITS:
     CASES[f"{name}, rows as they are"] = lambda name=name: compare(ALL[name](normalize=False), "aot_eager", *batch())
 for name in ("shadow/semi_hard", "shadow/all"):
@@ -77,7 +76,9 @@ for name in ("shadow/semi_hard", "shadow/all"):
         CASES[f"{name}, {dtype}"] = lambda name=name, dtype=dtype: compare(
             ALL[name](), "aot_eager", *batch(dtype=dtype)
         )
-    CASES[f"{name}, a training step"] = lambda name=name: compare_training_step(name)
+for name in ("shadow/semi_hard", "shadow/batch_hard"):  # every triplet in every block would unroll
+    CASES[f"{name}, blocks"] = lambda name=name: compare(ALL[name](scratch_bytes=2**13), "aot_eager", *batch())
+CASES["shadow/semi_hard, a training step"] = lambda: compare_training_step("shadow/semi_hard")
 CASES["shadow/semi_hard, inductor"] = lambda: compare(ALL["shadow/semi_hard"](), "inductor", *batch())
 
 
