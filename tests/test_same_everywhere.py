@@ -147,7 +147,7 @@ def test_no_pair_is_in_or_out_of_a_loss_by_rounding(name):
     A kink that flips would be off by a whole pair: by 1e-3 and more.
     """
 
-    @settings(max_examples=6 if is_light(name) else 30)
+    @settings(max_examples=6 if is_light(name) else 12)
     @given(*BATCHES[:4], st.sampled_from(SCRATCHES))
     @example("duplicates", 24, 5, 0, 1)
     @example("collapsed", 24, 5, 0, 1)

@@ -89,8 +89,8 @@ def serve(
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise Mistake(f"{', '.join(missing)} is not installed; run `pip install 'shadowmetric[serve]'`.")
-    from shadowmetric.app.serving.server.access import read_token
     from shadowmetric.app.serving.server.settings import ServeSettings, cores
+    from shadowmetric.app.serving.server.token import read_token
 
     working = cores() if at_once is None else at_once
     token = read_token(token_file, no_token)

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shadowmetric.app.serving.server.access import CHALLENGE, is_allowed
 from shadowmetric.app.serving.server.refusals import CLOSE, Refused, problem, stopping
 from shadowmetric.app.serving.server.service import Service
+from shadowmetric.app.serving.server.token import CHALLENGE, is_allowed
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
