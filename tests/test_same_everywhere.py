@@ -64,7 +64,7 @@ def proposing(always: bool):
 
 BATCHES = (
     st.sampled_from(KINDS),
-    st.integers(2, 24),
+    st.integers(2, 18),
     st.sampled_from([1, 2, 5, 16]),
     st.integers(0, 2**20),
     st.sampled_from(DTYPES),
