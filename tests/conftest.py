@@ -25,7 +25,7 @@ from shadowmetric.app.training import show
 settings.register_profile(
     "shadowmetric",
     deadline=None,
-    max_examples=30,
+    max_examples=20,
     derandomize=True,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -37,12 +37,12 @@ def score_floor(
     """Return the scores of a floor for a seed, and what they were measured on. prepare: `preparation.prepare`."""
     features = name != RAW_PIXELS and POOLED in floors_of(settings)
     parts = prepare(replace(settings, patience=0), report, features=features)
-    score = {RAW_PIXELS: raw_pixels, POOLED: pooled_features, UNTRAINED: untrained}[name]
+    score = {RAW_PIXELS: score_raw_pixels, POOLED: score_pooled_features, UNTRAINED: score_untrained}[name]
     scores, figures = score(parts, report)
     return scores, figures | {"selected_on": "nothing: not trained", "notes": list(parts.notes)}
 
 
-def raw_pixels(parts: Parts, report: Report | None = None) -> tuple[Scores, dict[str, Any]]:
+def score_raw_pixels(parts: Parts, report: Report | None = None) -> tuple[Scores, dict[str, Any]]:
     """Return the scores of the images themselves."""
     rows: dict[str, Tensor] = {}
     for name, split in parts_to_score(parts.dataset).items():
@@ -56,13 +56,13 @@ def raw_pixels(parts: Parts, report: Report | None = None) -> tuple[Scores, dict
     return scores_of_rows(rows, parts.dataset, report)
 
 
-def pooled_features(parts: Parts, report: Report | None = None) -> tuple[Scores, dict[str, Any]]:
+def score_pooled_features(parts: Parts, report: Report | None = None) -> tuple[Scores, dict[str, Any]]:
     """Return the scores of the backbone's features, compared by their directions as embeddings are."""
     sources = {name: split.images for name, split in parts_to_score(parts.dataset).items()}
     rows = {name: images.rows for name, images in sources.items() if isinstance(images, FeatureRows)}
     return scores_of_rows(rows, parts.dataset, report)
 
 
-def untrained(parts: Parts, report: Report | None = None) -> tuple[Scores, dict[str, Any]]:
+def score_untrained(parts: Parts, report: Report | None = None) -> tuple[Scores, dict[str, Any]]:
     """Return the scores of the embedder before training, with the seed and the weights of the settings."""
     return score_test(embedder_for(parts.settings), parts.dataset, parts.shape, report)

@@ -71,7 +71,7 @@ class Plan:
         """Return a row's run of a seed."""
         return Run(self.out / f"{name.replace(':', '-')}-{seed}")
 
-    def finished(self, name: str) -> dict[int, Run]:
+    def finished_runs(self, name: str) -> dict[int, Run]:
         """Return the finished runs of a row, by seed."""
         runs = {seed: self.run(name, seed) for seed in self.all_seeds()}
         return {seed: run for seed, run in runs.items() if run.scores() is not None}

@@ -59,7 +59,7 @@ def sentences(plan: Plan, rows: list[Row]) -> list[str]:
 
 def describe_test(plan: Plan) -> str:
     """Say what a comparison's figures were measured on; nothing before something is finished."""
-    return next((about_test(run.scores()) for name in plan.names() for run in plan.finished(name).values()), "")
+    return next((about_test(run.scores()) for name in plan.names() for run in plan.finished_runs(name).values()), "")
 
 
 def about_test(scores: Mapping[str, Any] | None) -> str:
@@ -80,12 +80,12 @@ def findings(plan: Plan, rows: list[Row]) -> list[str]:
             below = [row.name for row in rows if row.kind == "loss" and not above(row, floor, measure)]
             if below:
                 remarks.append(f"Not above {floor.name} in {word}: {', '.join(below)}.")
-    if any(run.settings().select_on == "test" for name in plan.methods() for run in plan.finished(name).values()):
+    if any(run.settings().select_on == "test" for name in plan.methods() for run in plan.finished_runs(name).values()):
         remarks.append("Epochs were CHOSEN ON THE TEST SPLIT: these figures are too good.")
-    missing = [name for name in plan.names() if name not in by_name or len(plan.finished(name)) < plan.seeds]
+    missing = [name for name in plan.names() if name not in by_name or len(plan.finished_runs(name)) < plan.seeds]
     if missing:
         remarks.append(f"Not finished: {', '.join(missing)}.")
-    runs = [run for name in plan.methods() for run in plan.finished(name).values()]
+    runs = [run for name in plan.methods() for run in plan.finished_runs(name).values()]
     remarks += about_warnings(runs)
     remarks += (runs[0].scores() or {})["notes"] if runs else []
     return remarks
@@ -136,7 +136,7 @@ def about_noise(plan: Plan) -> list[str]:
 def seed_differences(plan: Plan, first: str, second: str) -> list[float]:
     """Return second's Recall@1 less first's, for each seed that both have finished."""
     before, after = (
-        {seed: (run.scores() or {})["recall_at_1"] for seed, run in plan.finished(name).items()}
+        {seed: (run.scores() or {})["recall_at_1"] for seed, run in plan.finished_runs(name).items()}
         for name in (first, second)
     )
     return [after[seed] - before[seed] for seed in before if seed in after]

@@ -50,7 +50,7 @@ def make_showcases(
     groups: Sequence[Group], choices: Choices | None, tell: Report | None
 ) -> tuple[dict[Path, Showcase], list[str]]:
     """Return the showcase of one run of each loss by its folder, and why some could not be made."""
-    wanted = [member for group in groups for member in group.shown().values()]
+    wanted = [member for group in groups for member in group.representatives().values()]
     album, showcases, notes = Album(), {}, []
     for number, member in enumerate(wanted):
 

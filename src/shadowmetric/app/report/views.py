@@ -91,7 +91,7 @@ def comparable(group: Group, showcases: Mapping[Path, Showcase]) -> dict[str, tu
     """Return the runs with a showcase, by name: those that show the same images as the first."""
     candidates = {
         name: (member, showcases[member.run.folder])
-        for name, member in group.shown().items()
+        for name, member in group.representatives().items()
         if member.run.folder in showcases
     }
     first = next((showcase for _, showcase in candidates.values()), None)

@@ -13,7 +13,7 @@ from shadowmetric.app.report.collect import Group, Member
 from shadowmetric.app.report.curves import by_epoch, mean_of
 from shadowmetric.app.report.portable import LEFT_OUT, setting
 from shadowmetric.app.report.showcase.confusion import Confused
-from shadowmetric.app.report.showcase.points import Points
+from shadowmetric.app.report.showcase.tsne import Points
 from shadowmetric.app.report.tables import Table
 
 MARKS = re.compile(r"`([^`]+)`|(?<![\w*])\*(?=[^\s*])([^*]*[^\s*])\*(?![\w*])")

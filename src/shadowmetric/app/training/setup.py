@@ -90,7 +90,7 @@ class Training:
             return How(shared=shared)
         return How(min(BATCH, settings.micro_batch or BATCH), settings.scratch_mb * MEGABYTE, shared)
 
-    def learned(self) -> dict[str, Any]:
+    def stateful_parts(self) -> dict[str, Any]:
         """Return what has a state dict."""
         embedder = self.bare_embedder
         learned = embedder.head if self.settings.recipe == HEAD_ONLY else embedder
@@ -106,7 +106,7 @@ class Training:
         """Write the state, without waiting for the other processes."""
         if self.accelerator.is_main_process:
             self.lock.check()
-            checkpoint.save(self.run, self.state, self.learned())
+            checkpoint.save(self.run, self.state, self.stateful_parts())
 
     def anywhere(self, *conditions: bool) -> list[bool]:
         """Return of each whether it is so on any process."""
@@ -206,7 +206,7 @@ def set_up(
         from_main(accelerator, lambda: (lock.take(), run.begin(settings))[1])
     memory = memory_notes(plan, settings.micro_batch, len(sampler.share_of(list(range(recipe.batch)))), embedder)
     show.notes((*parts.notes, *parts.seen, *embedder.notes, sampler.sentence(), *memory))
-    training.state = checkpoint.load(run, training.learned()) or training.state
+    training.state = checkpoint.load(run, training.stateful_parts()) or training.state
     check_same_data(training)
     show.notes(checkpoint.changed_ranks(training.state, accelerator.num_processes))
     if plan is not None:

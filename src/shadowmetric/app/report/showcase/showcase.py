@@ -18,7 +18,7 @@ from shadowmetric.app.data.thumbnails import Sheet, sheet_of
 from shadowmetric.app.report.showcase.augmented import augmented_of
 from shadowmetric.app.report.showcase.confusion import Confused, confusion_of
 from shadowmetric.app.report.showcase.gallery import Neighbor, Query, gallery_of
-from shadowmetric.app.report.showcase.points import Points, points_of, sample
+from shadowmetric.app.report.showcase.tsne import Points, points_of, sample
 from shadowmetric.app.training.preparation import Parts, parts_of
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import as_plain

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from shadowmetric.app.data.cache import ResizedImages, read_all, refusal_of
-from shadowmetric.app.data.catalogue import data_root
 from shadowmetric.app.data.dataset import Dataset, Split
 from shadowmetric.app.data.feature_rows import FeatureRows
 from shadowmetric.app.data.preprocessing import Preprocessing, middle
+from shadowmetric.app.data.root import data_root
 from shadowmetric.app.models import Embedder
 from shadowmetric.app.training.features.fingerprints import key_of
 from shadowmetric.app.training.features.store import Store, cache_folder, parts_of

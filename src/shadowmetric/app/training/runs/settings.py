@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from shadowmetric.app.data.augmentation import AUTO, KINDS
-from shadowmetric.app.data.catalogue import data_root
 from shadowmetric.app.data.image_kind import ImageKind
+from shadowmetric.app.data.root import data_root
 from shadowmetric.app.training.runs.recipes import HEAD_ONLY, RECIPES, Recipe, recipe_for
 from shadowmetric.batches.budget import parse_bytes
 from shadowmetric.errors import Mistake
