@@ -48,6 +48,8 @@ Triplet = tuple[int, int, int]
 
 def classes_around(embeddings, labels, references=None, reference_labels=None) -> list[tuple[list[int], list[int]]]:
     """Return for each anchor its (same_class, other_class): two lists of candidate row numbers."""
+    if isinstance(labels, Known):
+        return known_around(embeddings, labels, references, reference_labels)
     candidate_labels = (labels if references is None else reference_labels).tolist()
     around = []
     for a, label in enumerate(labels.tolist()):
@@ -60,6 +62,75 @@ def classes_around(embeddings, labels, references=None, reference_labels=None) -
                 same_class.append(x)
         around.append((same_class, other_class))
     return around
+
+
+class Known:
+    """A relation as plain Python: what is known of each row, the grade of two of these, and who is positive.
+
+    positive, negative: of a grade. Where a reference is the anchor itself the pair is neither.
+    """
+
+    def __init__(self, rows: list, grade, positive=lambda grade: grade > 0, negative=lambda grade: grade <= 0):
+        self.rows, self.grade, self.positive, self.negative = rows, grade, positive, negative
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def known_around(embeddings, known, references=None, reference_known=None) -> list[tuple[list[int], list[int]]]:
+    """The same of a relation: (positives, negatives) of each anchor."""
+    others = known if references is None else reference_known
+    around = []
+    for a, mine in enumerate(known.rows):
+        positives, negatives = [], []
+        for x, theirs in enumerate(others.rows):
+            if x == a if references is None else torch.equal(references[x], embeddings[a]):
+                continue
+            grade = known.grade(mine, theirs)
+            if known.positive(grade):
+                positives.append(x)
+            if known.negative(grade):
+                negatives.append(x)
+        around.append((positives, negatives))
+    return around
+
+
+def shared_labels(one: list[int], two: list[int]) -> float:
+    """|A and B| / |A or B| of two lists of bits; 0 if both are empty."""
+    shared = sum(a and b for a, b in zip(one, two, strict=True))
+    either = sum(a or b for a, b in zip(one, two, strict=True))
+    return shared / either if either else 0.0
+
+
+def shared_levels(one: list[int], two: list[int]) -> float:
+    """How many levels two paths have in common before they part, as a share of all."""
+    common = 0
+    while common < len(one) and one[common] == two[common]:
+        common += 1
+    return common / len(one)
+
+
+def listed_grade(listed: dict[tuple[int, int], float], highest: float):
+    """The grade of two items: the highest of an item with itself, what is listed in either order, or 0."""
+    return lambda one, two: highest if one == two else listed.get((one, two), listed.get((two, one), 0.0))
+
+
+def graded_triplet(embeddings, labels, triplets, *, margin=0.2, graded=False, highest=1.0, **reference_known) -> Tensor:
+    """Mean of max(|a - p|^2 - |a - n|^2 + margin of a * (grade(a, p) - grade(a, n)) / highest, 0).
+
+    margin: one, or a dictionary by the label of the anchor.
+    """
+    references, others = reference_known.get("references"), reference_known.get("reference_labels", labels)
+    values = []
+    for (a, p, n), excess in zip(
+        triplets, excesses(squared_distance, embeddings, triplets, True, references), strict=True
+    ):
+        own = margin[int(labels[a])] if isinstance(margin, dict) else margin
+        if graded:
+            mine = labels.rows[a]
+            own = own * (labels.grade(mine, others.rows[p]) - labels.grade(mine, others.rows[n])) / highest
+        values.append(torch.relu(excess + own))
+    return reduced(values, embeddings)
 
 
 # Miners

@@ -34,7 +34,12 @@ if TYPE_CHECKING:
     from shadowmetric.mining import BatchHardMiner as BatchHardMiner
     from shadowmetric.mining import DistanceWeightedMiner as DistanceWeightedMiner
     from shadowmetric.mining import HardMiner as HardMiner
+    from shadowmetric.mining import LabelSets as LabelSets
+    from shadowmetric.mining import LabelTree as LabelTree
+    from shadowmetric.mining import Pairs as Pairs
+    from shadowmetric.mining import Relevance as Relevance
     from shadowmetric.mining import SemiHardMiner as SemiHardMiner
+    from shadowmetric.types import Relation as Relation
     from shadowmetric.types import Triplets as Triplets
 
 __version__ = "0.1.0"
@@ -45,6 +50,11 @@ LIBRARY = (  # public names besides those of losses, which `losses/__init__.py` 
     "DistanceWeightedMiner",
     "GatheredLoss",
     "HardMiner",
+    "LabelSets",
+    "LabelTree",
+    "Pairs",
+    "Relation",
+    "Relevance",
     "Scores",
     "SemiHardMiner",
     "Triplets",
