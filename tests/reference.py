@@ -872,6 +872,38 @@ def relevant_ranks(query, query_labels, gallery=None, gallery_labels=None) -> li
     return ranks
 
 
+def known_ranks(query, known, gallery=None, gallery_known=None) -> list[list[int]]:
+    """The same where a relation says what is relevant."""
+    ranks = []
+    for mine, items in zip(known.rows, known_items(query, known, gallery, gallery_known), strict=True):
+        relevant = sorted((s for s, other in items if known.positive(known.grade(mine, other))), reverse=True)
+        others = [s for s, other in items if not known.positive(known.grade(mine, other))]
+        ranks.append([i + sum(other >= own for other in others) for i, own in enumerate(relevant, start=1)])
+    return ranks
+
+
+def known_items(query, known, gallery=None, gallery_known=None) -> list[list[tuple[float, object]]]:
+    """Return for each query the (similarity, what is known) of every gallery item; leave one out without a gallery."""
+    others = known if gallery is None else gallery_known
+    found = []
+    for q, similarity in enumerate(cosines(query, query if gallery is None else gallery)):
+        items = list(zip(similarity, others.rows, strict=True))
+        found.append(items[:q] + items[q + 1 :] if gallery is None else items)
+    return found
+
+
+def ndcg_at(similarity: list[float], grades: list[float], k: int) -> float:
+    """DCG / the best DCG; an item among equals counts with the mean of their grades. NaN if all grades are 0."""
+    order = sorted(similarity, reverse=True)[:k]
+    dcg = 0.0
+    for place, value in enumerate(order, start=1):
+        equals = [grade for s, grade in zip(similarity, grades, strict=True) if s == value]
+        dcg += math.fsum(equals) / len(equals) / math.log2(place + 1)
+    best = sorted(grades, reverse=True)[:k]
+    ideal = math.fsum(grade / math.log2(place + 1) for place, grade in enumerate(best, start=1))
+    return dcg / ideal if ideal else math.nan
+
+
 def recall_at(ranks: list[int], k: int) -> float:
     """1 if any of the first k items is relevant, otherwise 0."""
     return float(min(ranks) <= k) if ranks else math.nan

@@ -127,7 +127,7 @@ class Relation:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self: SomeRelation, some: slice | Tensor | Sequence[int]) -> SomeRelation:
+    def __getitem__(self: SomeRelation, some: slice | Tensor | Sequence[int] | int) -> SomeRelation:
         if isinstance(some, int):
             raise TypeError(f"{type(self).__name__}[{some}] is one row; give a slice or row numbers.")
         return self.with_rows(self.rows[some])
