@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from shadowmetric.batches import CrossBatchMemory as CrossBatchMemory
     from shadowmetric.batches import GatheredLoss as GatheredLoss
+    from shadowmetric.batches import HardNegativeSampler as HardNegativeSampler
     from shadowmetric.batches import TwoTowerLoss as TwoTowerLoss
     from shadowmetric.batches import cached_backward as cached_backward
     from shadowmetric.batches import cached_rows as cached_rows
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from shadowmetric.mining import Pairs as Pairs
     from shadowmetric.mining import Relevance as Relevance
     from shadowmetric.mining import SemiHardMiner as SemiHardMiner
+    from shadowmetric.mining import hardest_negatives as hardest_negatives
     from shadowmetric.types import Relation as Relation
     from shadowmetric.types import Triplets as Triplets
 
@@ -50,6 +52,7 @@ LIBRARY = (  # public names besides those of losses, which `losses/__init__.py` 
     "DistanceWeightedMiner",
     "GatheredLoss",
     "HardMiner",
+    "HardNegativeSampler",
     "LabelSets",
     "LabelTree",
     "Pairs",
@@ -63,6 +66,7 @@ LIBRARY = (  # public names besides those of losses, which `losses/__init__.py` 
     "cached_rows",
     "convergence_epoch",
     "evaluate",
+    "hardest_negatives",
 )
 ROOMS = ("types", "mining", "losses", "batches", "evaluation", "ops")  # that names are looked for in, in this order
 

@@ -9,3 +9,5 @@ from shadowmetric.mining.label_tree import LabelTree as LabelTree
 from shadowmetric.mining.listed_pairs import Pairs as Pairs
 from shadowmetric.mining.listed_pairs import Relevance as Relevance
 from shadowmetric.mining.semi_hard import SemiHardMiner as SemiHardMiner
+from shadowmetric.mining.whole_set import HardestNegatives as HardestNegatives
+from shadowmetric.mining.whole_set import hardest_negatives as hardest_negatives
