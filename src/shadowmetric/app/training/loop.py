@@ -23,6 +23,7 @@ from shadowmetric.app.data.loading import Batch, choose_workers, training_batche
 from shadowmetric.app.training.checkpoint import check_saved
 from shadowmetric.app.training.ending import finish
 from shadowmetric.app.training.epoch import finish_epoch, stopped_improving
+from shadowmetric.app.training.hard_batches import mine_whole_set
 from shadowmetric.app.training.interrupt import Stop
 from shadowmetric.app.training.mining_epochs import announce_miner, mine_as_at
 from shadowmetric.app.training.optimizer import set_rates, share_of_peak
@@ -90,8 +91,9 @@ def train_epoch(training: Training, stop: Stop) -> None:
     watch, tally = Watch(state.in_a_row), Tally(state.sums)
     mine_as_at(training.loss, settings, state.epoch)
     training.show.notes(announce_miner(settings, state.epoch) if state.position == 0 else ())
-    training.embedder.train()
     last = saved = time.monotonic()
+    mine_whole_set(training)
+    training.embedder.train()
     for batch in batches(training):
         train_step(training, batch, watch, tally)
         state.position += 1

@@ -39,6 +39,7 @@ from shadowmetric.app.training.scoring import BATCH, How
 from shadowmetric.app.training.show import Show, Silent
 from shadowmetric.batches import CrossBatchMemory, GatheredLoss
 from shadowmetric.batches.budget import Plan
+from shadowmetric.batches.hard_sampler import HardNegativeSampler
 from shadowmetric.batches.meter import give_back_at_once
 from shadowmetric.batches.sampler import PKSampler
 from shadowmetric.errors import Mistake
@@ -95,6 +96,8 @@ class Training:
         embedder = self.bare_embedder
         learned = embedder.head if self.settings.recipe == HEAD_ONLY else embedder
         parts = {"embedder": learned, "loss": self.loss, "optimizer": self.optimizer}
+        if isinstance(self.sampler, HardNegativeSampler):
+            parts["mined"] = self.sampler.mined
         return parts if self.accelerator.scaler is None else parts | {"scaler": self.accelerator.scaler}
 
     def save(self) -> None:
@@ -191,7 +194,7 @@ def set_up(
         set_scratch(loss, plan.scratch)
         settings = with_plan(settings, plan)
         parts = replace(parts, settings=settings)
-    sampler = PKSampler(
+    sampler = (HardNegativeSampler if settings.mine_from_all else PKSampler)(
         parts.train.labels,
         recipe.batch,
         recipe.per_class,

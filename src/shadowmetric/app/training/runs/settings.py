@@ -120,6 +120,12 @@ class TrainSettings:
     """Batches until the cross-batch memory is compared with."""
     per_class: int | None = None
     """Images of a class in a batch. Default: 4."""
+    mine_from_all: int = 0
+    """Mine so many hardest negatives of each image in the whole training set before each epoch but the first; in a
+    batch each class then stands beside its hardest rival. 0: batches are drawn."""
+    mine_guard: float = 0.5
+    """Of --mine-from-all: leave out negatives whose squared distance is below so many times that of the nearest
+    positive, which may be wrong labels; 0 for none."""
     batches: int | None = None
     """Batches in an epoch. Default: as many as pass all images."""
     optimizer: str | None = None
@@ -162,7 +168,7 @@ def check_settings(settings: TrainSettings) -> None:
             raise Mistake(f"{option(name)} is {value!r}; choose one of {', '.join(choices)}.")
     least = {"epochs": 1, "batch": 2, "per_class": 2, "batches": 1, "dim": 1, "size": 8, "resize": 8}
     least |= {"logical_batch": 2, "micro_batch": 1, "scratch_mb": 1, "cross_batch_memory": 0, "cross_batch_warmup": 0}
-    least |= {"most_per_class": 2, "length_penalty": 0, "semi_hard_epochs": 0}
+    least |= {"most_per_class": 2, "length_penalty": 0, "semi_hard_epochs": 0, "mine_from_all": 0, "mine_guard": 0}
     least |= {"patience": 0, "seed": 0, "workers": 0, "cache_mb": 0, "save_every": 0, "weight_decay": 0}
     for name, lowest in least.items():
         value = getattr(settings, name)
