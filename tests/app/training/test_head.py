@@ -14,10 +14,12 @@ from shadowmetric.app.compare.compare import compare
 from shadowmetric.app.compare.floors import FLOORS
 from shadowmetric.app.compare.plan import Plan
 from shadowmetric.app.models import Embedder, build_embedder
+from shadowmetric.app.training import loop
+from shadowmetric.app.training.features.first_head import begin_at_components
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.preparation import parts_of
 from shadowmetric.app.training.runs.run import Run
-from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.app.training.runs.settings import EPOCHS_OF_ALL, PATIENCE_OF_ALL, TrainSettings, with_recipe
 from shadowmetric.app.training.runs.trained import load_embedder
 from shadowmetric.app.training.scoring import score_test
 from shadowmetric.app.training.show import Silent
@@ -113,11 +115,12 @@ def test_what_makes_no_sense(settings, tmp_path, changes, sentence):
         train(replace(settings, **changes), tmp_path / "run")
 
 
-def test_a_comparison_computes_features_once_and_has_the_pooled_ones_as_a_floor(settings, tmp_path, monkeypatch):
+def test_a_comparison_takes_the_features_and_has_the_pooled_ones_as_a_floor(whole, settings, tmp_path, monkeypatch):
     plan = Plan(
         replace(settings, epochs=1, batches=2, loss=None), tmp_path / "out", ("shadow",), controls=False, seeds=2
     )
     plan.begin()
+    assert whole.scores() is not None  # so the features are there
     monkeypatch.setattr(comparing, "run_cells", lambda cells, *_: [train(c.settings, c.folder) for c in cells] and {})
     monkeypatch.setattr(Embedder, "features", lambda *_: pytest.fail("features were computed again"))
     rows, failures = compare(plan, jobs=1)
@@ -128,3 +131,37 @@ def test_a_comparison_computes_features_once_and_has_the_pooled_ones_as_a_floor(
     assert untrained.figures["recall_at_1"][0] != untrained.figures["recall_at_1"][1]
     assert set(rows[0].leads) == set(FLOORS)
     assert Path(settings.data_root / "features").is_dir()
+
+
+@pytest.mark.parametrize("name", ["batch", "logical_batch"])
+def test_all_images_are_one_batch(settings, tmp_path, name, monkeypatch):
+    seen, step = [], loop.train_step
+    monkeypatch.setattr(
+        loop, "train_step", lambda training, batch, *more: seen.append(batch) or step(training, batch, *more)
+    )
+    given = replace(settings, **({"batch": None, "batches": None, "epochs": 2, "loss": "smooth_ap"} | {name: "all"}))
+    train(given, tmp_path / "run")
+    run = Run(tmp_path / "run")
+    images = len(parts_of(run).train)
+    assert run.settings().batch == images
+    assert [sorted(batch.numbers) for batch in seen] == [list(range(images))] * 2
+    assert [line["images"] for line in run.journal()] == [images] * 2
+    longer = with_recipe(replace(given, epochs=None, patience=None))
+    assert (longer.epochs, longer.patience) == (EPOCHS_OF_ALL, PATIENCE_OF_ALL)
+
+
+def test_a_head_begins_at_the_principal_components():
+    random = torch.Generator().manual_seed(0)
+    rows = torch.randn(50, 6, generator=random) * torch.tensor([1.0, 9.0, 2.0, 5.0, 0.1, 3.0]) + 4
+    head = torch.nn.Linear(6, 3)
+    begin_at_components(head, rows)
+    _, _, directions = torch.linalg.svd((rows - rows.mean(0)).double(), full_matrices=False)
+    ours = head.weight.double()
+    torch.testing.assert_close(
+        (ours * directions[:3]).sum(1).abs(), torch.ones(3, dtype=torch.float64), rtol=1e-4, atol=1e-4
+    )
+    torch.testing.assert_close(head(rows).mean(0), torch.zeros(3), atol=1e-4, rtol=0)
+    wide = torch.nn.Linear(6, 9)
+    drawn = wide.weight[6:].clone()
+    begin_at_components(wide, rows)
+    assert torch.equal(wide.weight[6:], drawn)  # there are no more directions

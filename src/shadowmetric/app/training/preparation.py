@@ -22,7 +22,7 @@ from shadowmetric.app.data.thinning import limit_per_class
 from shadowmetric.app.models.from_settings import embedder_for
 from shadowmetric.app.training.features.compute import Work, with_features
 from shadowmetric.app.training.runs.run import Run
-from shadowmetric.app.training.runs.settings import TrainSettings, resolve_settings, with_recipe
+from shadowmetric.app.training.runs.settings import ALL, TrainSettings, resolve_settings, with_recipe
 from shadowmetric.errors import Mistake
 from shadowmetric.progress import Report, silent
 
@@ -72,9 +72,17 @@ def prepare(settings: TrainSettings, report: Report | None = None, *, features: 
         dataset = with_resized(dataset, shape, settings, report)
     train, validation, how = split_for_selection(dataset, settings)
     labels = np.unique(train.labels, return_inverse=True)[1].astype(np.int64)
+    if settings.batch == ALL:
+        settings = replace(settings, batch=images_with_others(labels))
     seen = () if look is None else (f"{look.sentence()}; training changes them as --augment {look.kind} does.",)
     notes = (*dataset.notes, how)
     return Parts(dataset, Split(train.images, labels, train.groups), validation, shape, settings, notes, seen)
+
+
+def images_with_others(labels: np.ndarray) -> int:
+    """Return how many images have another one of their class."""
+    counts = np.bincount(labels)
+    return int(counts[counts > 1].sum())
 
 
 def parts_of(

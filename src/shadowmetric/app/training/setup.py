@@ -19,6 +19,7 @@ from shadowmetric.app.models import Embedder
 from shadowmetric.app.models.from_settings import embedder_for
 from shadowmetric.app.training import checkpoint
 from shadowmetric.app.training.checkpoint import State
+from shadowmetric.app.training.features.first_head import first_embedder
 from shadowmetric.app.training.interrupt import Stop
 from shadowmetric.app.training.memory import (
     MEGABYTE,
@@ -173,10 +174,10 @@ def set_up(
     if resume:
         from_main(accelerator, lock.take)
     begun = resume and run.state_file.exists()  # then the first weights are not needed again
-    frozen = settings.recipe == HEAD_ONLY  # then the state has the head alone
-    embedder = embedder_for(replace(settings, weights=None) if begun and not frozen else settings)
-    if frozen:
-        embedder.backbone.requires_grad_(False)
+    if begun and settings.recipe != HEAD_ONLY:  # whose state has the head alone
+        embedder = embedder_for(replace(settings, weights=None))
+    else:
+        embedder = first_embedder(parts)
     embedder.to(accelerator.device)
     loss = loss_for(settings, parts.classes).to(accelerator.device)
     show = show if accelerator.is_main_process else Silent()

@@ -6,7 +6,7 @@ run whatever later versions suggest.
 
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from shadowmetric.app.data.augmentation import AUTO, KINDS
 from shadowmetric.app.data.catalogue import data_root
@@ -39,6 +39,8 @@ OURS_ONLY = {
 ROWS_ONLY = ("margin", "miner", "mining_unit", "semi_hard_epochs", "unit_rows", "length_penalty", "cross_batch_memory")
 OF_ROWS = "shadow"  # the loss where one of these is given
 MICRO_BATCH = 32
+ALL = "all"  # images in one batch
+EPOCHS_OF_ALL, PATIENCE_OF_ALL = 100, 20  # where an epoch is one step
 MOST_SIZE = 4096  # pixels
 SMALL_IMAGES = 64  # pixels up to which small_cnn is the backbone unless another is named
 
@@ -104,9 +106,10 @@ class TrainSettings:
     """Keep the statistics of batch normalization as they are. Default: from pretrained weights only."""
     epochs: int | None = None
     """Maximum number of epochs. Default: 30; 10 from pretrained weights."""
-    batch: int | None = None
-    """Images in a batch: what the loss sees at once, of all processes together. Default: 64."""
-    logical_batch: int | None = None
+    batch: int | Literal["all"] | None = None
+    """Images in a batch: what the loss sees at once, of all processes together; or all: every training image whose
+    class has two. Default: 64."""
+    logical_batch: int | Literal["all"] | None = None
     """The same, of any size: embedded --micro-batch images at a time, with the gradient of the whole batch."""
     micro_batch: int | None = None
     """Images that are embedded at once. Default: 32 with --logical-batch, or as --memory-budget allows."""
@@ -166,7 +169,7 @@ def check_settings(settings: TrainSettings) -> None:
     least |= {"patience": 0, "seed": 0, "workers": 0, "cache_mb": 0, "save_every": 0, "weight_decay": 0}
     for name, lowest in least.items():
         value = getattr(settings, name)
-        if value is not None and value < lowest:
+        if value is not None and value != ALL and value < lowest:
             raise Mistake(f"{option(name)} is {value}; it must be {lowest} or more.")
     for name in ("size", "resize"):
         value = getattr(settings, name)
@@ -258,6 +261,9 @@ def with_recipe(settings: TrainSettings) -> TrainSettings:
         changes |= {"batch": settings.logical_batch, "logical_batch": None}
         if settings.micro_batch is None and settings.memory_budget is None:
             changes["micro_batch"] = MICRO_BATCH
+    if ALL in (settings.batch, settings.logical_batch) and settings.batches is None:
+        long = {"epochs": EPOCHS_OF_ALL, "patience": PATIENCE_OF_ALL}
+        changes |= {name: value for name, value in long.items() if getattr(settings, name) is None}
     if settings.memory_budget is not None:
         changes["cache_mb"] = min(settings.cache_mb, parse_bytes(settings.memory_budget) // 4 // 2**20)
     if settings.learning_rate is not None and settings.head_learning_rate is None:
@@ -301,6 +307,8 @@ def from_plain(document: dict[str, Any], where: Path) -> TrainSettings:
 
 def fits(value: Any, kind: Any) -> bool:
     """Return whether a value of a file is of a setting's type; a path is a text, and any number a float."""
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
     if kinds := get_args(kind):
         return any(fits(value, one) for one in kinds)
     if isinstance(value, bool) or kind is bool:
@@ -312,7 +320,9 @@ def fits(value: Any, kind: Any) -> bool:
 def words_of(kind: Any) -> str:
     """Return what a setting's type is called."""
     called = {str: "text", Path: "path", int: "whole number", float: "number", bool: "true or false"}
-    return " or ".join(called.get(one, "null") for one in get_args(kind) or (kind,))
+    kinds = get_args(kind) or (kind,)
+    words = [" or ".join(get_args(one)) if get_origin(one) is Literal else called.get(one, "null") for one in kinds]
+    return " or ".join(words)
 
 
 def option(name: str) -> str:
