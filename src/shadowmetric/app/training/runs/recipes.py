@@ -4,8 +4,8 @@ paper        the published protocol: Adam at 1e-4 with weight decay 1e-4 and cos
              images per class, Inception with batch normalization (googlenet) pretrained on ImageNet. It speaks of data
              augmentations and names none: ours is none. It names 30 epochs for medical sets and 100 for CIFAR, none
              for the others: ours is 30. Every loss mines at 0.2 in squared distance on unit rows, whatever it compares.
-head         the backbone frozen and its features computed once, so that a head is trained in seconds: large batches, and
-             few epochs, since it begins at the features' principal components
+head         the backbone frozen and its features computed once, so that a head is trained in seconds: large batches,
+             and few epochs, since it begins at the features' principal components
 default      chosen by measurement (LOG.md has the sweep's tables), apart for weights from scratch and for
              pretrained ones
 """
