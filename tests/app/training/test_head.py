@@ -104,7 +104,7 @@ def test_a_resume_ends_with_the_same_bits(whole, settings, tmp_path, batch, monk
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"weights": None}, "--recipe head trains a head on the features of a pretrained backbone; give its weights"),
+        ({"weights": None}, "small_cnn has no published weights"),
         ({"weights": "none"}, "--recipe head trains a head on the features of a pretrained backbone; give its weights"),
         ({"augment": "photo"}, "--augment is photo, and --recipe head computes features once"),
         ({"memory_budget": "2GB"}, "--memory-budget plans the backbone's steps, and --recipe head has none"),

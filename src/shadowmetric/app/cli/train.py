@@ -78,7 +78,9 @@ def train(
 
 def free_folder(settings: TrainSettings) -> Path:
     """Return a folder below runs/ that is not there yet."""
-    loss = str(with_recipe(settings).loss)
+    from shadowmetric.app.training.preparation import settle
+
+    loss = settings.loss or str(with_recipe(settle(settings)[0]).loss)
     name = f"{data_name(settings)}-{loss.replace(':', '-')}-{settings.seed}"
     folder, number = RUNS / name, 1
     while folder.exists():

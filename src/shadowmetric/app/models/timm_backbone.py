@@ -36,7 +36,7 @@ def timm_backbone(name: str) -> Backbone:
     names = known.classifier or ()
 
     def make(channels: int, size: int) -> nn.Module:
-        sized = {"img_size": size} if known.fixed_input_size else {}
+        sized: dict[str, Any] = {"img_size": size} if known.fixed_input_size else {}
         try:
             network = timm.create_model(name, num_classes=0, pretrained=False, **sized)
         except Exception as error:
@@ -50,7 +50,7 @@ def timm_backbone(name: str) -> Backbone:
 
 def fit_positions(tensors: dict[str, Tensor], network: nn.Module) -> dict[str, Tensor]:
     """Return weights with learned positions interpolated to the size that a network was built for."""
-    from timm.layers import resample_abs_pos_embed
+    from timm.layers.pos_embed import resample_abs_pos_embed
 
     fitted = dict(tensors)
     wanted: dict[str, Tensor] = network.state_dict()

@@ -129,6 +129,8 @@ def train_step(training: Training, batch: Batch, watch: Watch, tally: Tally) -> 
     number, pushed, gradient = facts(value, embeddings, accelerator.scaler)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
+    if training.average is not None:
+        training.average.add(state.step + 1)
     everyone = training.parts.train.labels[batch.whole]
     one_class = bool((everyone == everyone[0]).all())
     tally.add(batches=1, images=len(everyone), loss=number, dead=number == 0, one_class=one_class)

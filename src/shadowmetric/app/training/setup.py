@@ -6,6 +6,7 @@ its time.
 
 import hashlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
@@ -15,9 +16,11 @@ from accelerate.tracking import get_available_trackers
 from accelerate.utils import broadcast_object_list
 from torch import Tensor, nn
 
+from shadowmetric.app.data.augmentation import AUTO
 from shadowmetric.app.models import Embedder
 from shadowmetric.app.models.from_settings import embedder_for
 from shadowmetric.app.training import checkpoint
+from shadowmetric.app.training.average import WeightAverage
 from shadowmetric.app.training.checkpoint import State
 from shadowmetric.app.training.features.first_head import first_embedder
 from shadowmetric.app.training.interrupt import Stop
@@ -67,6 +70,7 @@ class Training:
     state: State
     lock: RunLock
     plan: Plan | None = None  # where there is a budget
+    average: WeightAverage | None = None  # where weights are averaged
 
     @property
     def settings(self) -> TrainSettings:
@@ -96,7 +100,13 @@ class Training:
         embedder = self.bare_embedder
         learned = embedder.head if self.settings.recipe == HEAD_ONLY else embedder
         parts = {"embedder": learned, "loss": self.loss, "optimizer": self.optimizer}
+        if self.average is not None:
+            parts["average"] = self.average
         return parts if self.accelerator.scaler is None else parts | {"scaler": self.accelerator.scaler}
+
+    def averaged_weights(self) -> AbstractContextManager[None]:
+        """Let the embedder have the weights that are judged and kept, for a while."""
+        return nullcontext() if self.average is None else self.average.in_place()
 
     def save(self) -> None:
         """Save what a resume needs."""
@@ -161,6 +171,7 @@ def set_up(
         run.check_free()
     checkpoint.seed_everything(settings.seed)
     parts = prepare(settings, report, features=settings.recipe == HEAD_ONLY)
+    parts = replace(parts, settings=with_precision(parts.settings))
     settings, recipe = parts.settings, recipe_settings(parts.settings)
     check_tracker(settings.track)
     accelerator = Accelerator(
@@ -207,6 +218,8 @@ def set_up(
         from_main(accelerator, lambda: (lock.take(), run.begin(settings))[1])
     memory = memory_notes(plan, settings.micro_batch, len(sampler.share_of(list(range(recipe.batch)))), embedder)
     show.notes((*parts.notes, *parts.seen, *embedder.notes, sampler.sentence(), *memory))
+    if recipe.average != "none":
+        training.average = WeightAverage(training.bare_embedder, recipe.average, recipe.epochs * len(sampler))
     training.state = checkpoint.load(run, training.learned()) or training.state
     check_same_data(training)
     show.notes(checkpoint.changed_ranks(training.state, accelerator.num_processes))
@@ -219,6 +232,14 @@ def set_up(
     if settings.track:
         accelerator.init_trackers("shadowmetric", config={"loss": settings.loss, "seed": settings.seed})
     return training
+
+
+def with_precision(settings: TrainSettings) -> TrainSettings:
+    """Return the settings with the mixed precision that suits the device, where that is left to it."""
+    if settings.precision != AUTO:
+        return settings
+    suits = settings.device != "cpu" and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    return replace(settings, precision="bf16" if suits else "no")
 
 
 def loss_for(settings: TrainSettings, classes: int) -> nn.Module:

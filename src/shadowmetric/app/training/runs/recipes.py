@@ -6,14 +6,15 @@ paper        the published protocol: Adam at 1e-4 with weight decay 1e-4 and cos
              for the others: ours is 30. Every loss mines at 0.2 in squared distance on unit rows, whatever it compares.
 head         the backbone frozen and its features computed once, so that a head is trained in seconds: large batches,
              and few epochs, since it begins at the features' principal components
-default      chosen by measurement (LOG.md has the sweep's tables), apart for weights from scratch and for
-             pretrained ones
+finetune     from pretrained weights: rates that fall towards the first layer, warm-up, AdamW, averaged weights, frozen
+             statistics, mixed precision where the device has it
+default      `finetune` from pretrained weights; from scratch what was chosen by measurement (LOG.md has the tables)
 """
 
 from dataclasses import dataclass
 
-HEAD_ONLY = "head"
-RECIPES = ("default", HEAD_ONLY, "paper")
+HEAD_ONLY, FINETUNE = "head", "finetune"
+RECIPES = ("default", HEAD_ONLY, FINETUNE, "paper")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,9 @@ class Recipe:
     augment: str
     patience: int
     mining_unit: str
+    first_layer_rate: float = 1.0
+    average: str = "none"
+    precision: str = "no"
 
 
 PAPER = Recipe(
@@ -79,6 +83,9 @@ PRETRAINED = Recipe(
     augment="shift",
     patience=4,
     mining_unit="loss",
+    first_layer_rate=0.3,
+    average="ema",
+    precision="auto",
 )
 HEAD = Recipe(
     loss="shadow",
@@ -99,6 +106,6 @@ HEAD = Recipe(
 
 def recipe_for(name: str, pretrained: bool) -> Recipe:
     """Return the recipe of that name."""
-    if name == HEAD_ONLY:
-        return HEAD
+    if name in (HEAD_ONLY, FINETUNE):
+        return HEAD if name == HEAD_ONLY else PRETRAINED
     return PAPER if name == "paper" else PRETRAINED if pretrained else FROM_SCRATCH

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from shadowmetric.app.data.augmentation import AUTO, KINDS
 from shadowmetric.app.data.catalogue import data_root
 from shadowmetric.app.data.image_kind import ImageKind
+from shadowmetric.app.training.average import AVERAGES
 from shadowmetric.app.training.runs.recipes import HEAD_ONLY, RECIPES, Recipe, recipe_for
 from shadowmetric.batches.budget import parse_bytes
 from shadowmetric.errors import Mistake
@@ -27,7 +28,8 @@ CHOICES = {
     "split": ("official", "classes"),
     "broken": ("refuse", "skip"),
     "select_on": ("validation", "test"),
-    "precision": ("no", "bf16", "fp16"),
+    "precision": (AUTO, "no", "bf16", "fp16"),
+    "average": AVERAGES,
     "device": ("auto", "cpu"),
     "optimizer": ("adam", "adamw", "sgd"),
 }
@@ -66,8 +68,9 @@ class TrainSettings:
     select_on: str = "validation"
     """What chooses the best epoch: validation, or test, which makes the scores too good and is stamped on them."""
     recipe: str = "default"
-    """default, whose values stand beside the options below; head: a frozen backbone with pretrained weights, whose
-    features are computed once, and a head in seconds; or paper: the published protocol to the letter."""
+    """default, whose values stand beside the options below; finetune, the same from pretrained weights; head: a frozen
+    backbone with pretrained weights, whose features are computed once, and a head in seconds; or paper: the published
+    protocol to the letter."""
     loss: str | None = None
     """shadow, triplet or another by its name (--loss ? lists them all), or pml:NAME, a loss of
     pytorch-metric-learning by the name of its class. Default: normalized_softmax; shadow from pretrained weights, in
@@ -86,7 +89,8 @@ class TrainSettings:
     """googlenet resnet18 vgg16 small_cnn timm:NAME. Default: small_cnn up to 64 pixels, resnet18 above; googlenet in
     --recipe paper."""
     weights: str | None = None
-    """pretrained, a file of weights, or none: from scratch, as is the default but in --recipe paper."""
+    """pretrained, published by the library; a file of weights; none, from scratch; or auto, the default: published ones
+    for photos larger than 64 pixels, if they are cached or can be had, else none."""
     unit_rows: bool = True
     """Embeddings of length 1. Without, losses of triplets compare rows as they are; the test compares directions."""
     length_penalty: float = 0.0
@@ -131,6 +135,12 @@ class TrainSettings:
     """Learning rate of the backbone. Default: 0.005; 0.0001 from pretrained weights."""
     head_learning_rate: float | None = None
     """Learning rate of the head. Default: as --learning-rate."""
+    first_layer_rate: float | None = None
+    """Rate of the backbone's first layer, as a share of its last one's; between them it rises evenly in its logarithm.
+    Default: 1.0; 0.3 from pretrained weights."""
+    average: str | None = None
+    """Weights that are judged and kept: none, as trained; ema or tail, averaged over the steps. Default: none; ema from
+    pretrained weights."""
     weight_decay: float | None = None
     """Of all weights. Default: 0.0001."""
     warmup: float | None = None
@@ -139,8 +149,9 @@ class TrainSettings:
     patience: int | None = None
     """Stop after so many epochs without half a point of Recall@1; 0 never stops early. Default: 8; 4 from pretrained
     weights."""
-    precision: str = "no"
-    """Mixed precision: no, bf16, fp16."""
+    precision: str | None = None
+    """Mixed precision: no, bf16, fp16, or auto: bf16 on a GPU that has it. Default: no; auto from pretrained
+    weights."""
     device: str = "auto"
     """auto takes a GPU if there is one; cpu."""
     seed: int = 0
@@ -204,6 +215,8 @@ def check_settings(settings: TrainSettings) -> None:
         raise Mistake(f"--channels is {settings.channels}; it must be 1 (gray) or 3 (color).")
     if settings.size is not None and settings.resize is not None and settings.size > settings.resize:
         raise Mistake(f"--resize is {settings.resize}; it must be at least --size, {settings.size}.")
+    if settings.first_layer_rate is not None and not 0 < settings.first_layer_rate <= 1:
+        raise Mistake(f"--first-layer-rate is {settings.first_layer_rate}; it must be a share, above 0, at most 1.")
     for name in ("validation", "warmup"):
         value = getattr(settings, name)
         if value is not None and not 0 <= value < 1:
@@ -212,7 +225,7 @@ def check_settings(settings: TrainSettings) -> None:
 
 def check_frozen(settings: TrainSettings) -> None:
     """Refuse what makes no sense where the backbone is frozen and its features are computed once."""
-    if settings.weights in (None, "none"):
+    if settings.weights == "none":
         raise Mistake(
             "--recipe head trains a head on the features of a pretrained backbone; give its weights by --weights FILE, "
             "or --weights pretrained."
@@ -253,7 +266,7 @@ def with_recipe(settings: TrainSettings) -> TrainSettings:
     if settings.recipe == "paper":
         backbone = backbone or "googlenet"
         weights = weights or ("none" if backbone == "small_cnn" else "pretrained")
-    recipe = recipe_for(settings.recipe, weights not in (None, "none"))
+    recipe = recipe_for(settings.recipe, weights not in (None, "none", "auto"))
     changes = {name: value for name, value in asdict(recipe).items() if getattr(settings, name) is None}
     if settings.loss is None and compares_rows(settings):
         changes["loss"] = OF_ROWS
@@ -270,7 +283,7 @@ def with_recipe(settings: TrainSettings) -> TrainSettings:
         changes["head_learning_rate"] = settings.learning_rate * recipe.head_learning_rate / recipe.learning_rate
     kind, colon, place = settings.data.partition(":")
     data = f"{kind}:{Path(place).resolve()}" if colon else settings.data
-    if weights not in (None, "none", "pretrained"):
+    if weights not in (None, "none", "auto", "pretrained"):
         weights = str(Path(weights).resolve())
     root = data_root(settings.data_root).resolve()
     return replace(settings, backbone=backbone, weights=weights, data=data, data_root=root, **changes)
