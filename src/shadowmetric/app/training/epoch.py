@@ -60,6 +60,14 @@ def finish_epoch(training: Training, stop: Stop) -> None:
         training.accelerator.log(numbers, step=state.step)
 
 
+def keep_first_weights(training: Training) -> None:
+    """Keep the weights as they are, where nothing is to be trained."""
+    if training.accelerator.is_main_process:
+        weights = training.bare_embedder.state_dict()
+        training.lock.check()
+        training.run.write(training.run.best_file, lambda place: save_tensors(place, weights))
+
+
 def memory_outcome(training: Training) -> tuple[str, ...]:
     """Say what a budget's plan predicted and what was measured."""
     measured = peak_bytes(training.accelerator.device)

@@ -8,13 +8,13 @@ Where published weights of photos cannot be had, a run begins from scratch with 
 instead of hours, and says what that costs and how to bring a file. A backbone or a size that was named stays.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 
 from shadowmetric.app.data.image_kind import Look
 from shadowmetric.app.data.preprocessing import Preprocessing
 from shadowmetric.app.models.published import PublishedWeights, published_weights_of
-from shadowmetric.app.training.runs.recipes import FINETUNE, HEAD_ONLY
-from shadowmetric.app.training.runs.settings import SMALL_IMAGES, TrainSettings, recipe_settings
+from shadowmetric.app.training.runs.recipes import FINETUNE, HEAD_ONLY, Recipe
+from shadowmetric.app.training.runs.settings import SMALL_IMAGES, TrainSettings
 from shadowmetric.errors import Mistake
 
 AUTO = "auto"
@@ -68,4 +68,6 @@ def is_open(settings: TrainSettings) -> bool:
     """Return whether nobody has said what a run begins with; a record that holds all of its recipe was decided."""
     if settings.recipe == "paper":
         return False
-    return settings.weights == AUTO or (settings.weights is None and None in asdict(recipe_settings(settings)).values())
+    if settings.weights is None:
+        return any(getattr(settings, field.name) is None for field in fields(Recipe))
+    return settings.weights == AUTO

@@ -22,7 +22,7 @@ from shadowmetric.app.data.augmentation import Augmentation
 from shadowmetric.app.data.loading import Batch, choose_workers, training_batches
 from shadowmetric.app.training.checkpoint import check_saved
 from shadowmetric.app.training.ending import finish
-from shadowmetric.app.training.epoch import finish_epoch, stopped_improving
+from shadowmetric.app.training.epoch import finish_epoch, keep_first_weights, stopped_improving
 from shadowmetric.app.training.interrupt import Stop
 from shadowmetric.app.training.mining_epochs import announce_miner, mine_as_at
 from shadowmetric.app.training.optimizer import set_rates, share_of_peak
@@ -67,6 +67,8 @@ def train(
             while training.state.epoch < training.recipe.epochs and not stopped_improving(training):
                 train_epoch(training, stop)
                 finish_epoch(training, stop)
+            if training.recipe.epochs == 0:
+                keep_first_weights(training)
             return finish(training, stop)
     finally:
         lock.give_back()

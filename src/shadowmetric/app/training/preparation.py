@@ -77,6 +77,8 @@ def prepare(settings: TrainSettings, report: Report | None = None, *, features: 
         dataset = with_resized(dataset, shape, settings, report)
     train, validation, how = split_for_selection(dataset, settings)
     labels = np.unique(train.labels, return_inverse=True)[1].astype(np.int64)
+    if settings.epochs == 0 and settings.weights != "none":
+        settings = replace(settings, dim=embedder_for(replace(settings, weights=None)).head.in_features)
     if settings.batch == ALL:
         settings = replace(settings, batch=images_with_others(labels))
     seen = () if look is None else (f"{look.sentence()}; training changes them as --augment {settings.augment} does.",)

@@ -22,10 +22,19 @@ def first_embedder(parts: Parts) -> Embedder:
     """Return the embedder of a run before its first step."""
     embedder = embedder_for(parts.settings)
     images = parts.train.images
-    if parts.settings.recipe == HEAD_ONLY and isinstance(images, FeatureRows):
+    if parts.settings.epochs == 0 and parts.settings.weights != "none":
+        pass_on(embedder.head)
+    elif parts.settings.recipe == HEAD_ONLY and isinstance(images, FeatureRows):
         embedder.backbone.requires_grad_(False)
         begin_at_components(embedder.head, images.rows)
     return embedder
+
+
+@torch.no_grad()
+def pass_on(head: nn.Linear) -> None:
+    """Let a head give its features as they are: no training at all."""
+    nn.init.eye_(head.weight)
+    nn.init.zeros_(head.bias)
 
 
 @torch.no_grad()

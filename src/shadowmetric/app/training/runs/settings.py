@@ -109,7 +109,8 @@ class TrainSettings:
     freeze_batch_norm: bool | None = None
     """Keep the statistics of batch normalization as they are. Default: from pretrained weights only."""
     epochs: int | None = None
-    """Maximum number of epochs. Default: 30; 10 from pretrained weights."""
+    """Maximum number of epochs; with 0 nothing is trained, and the embeddings are the pooled features of pretrained
+    weights. Default: 30; 10 from pretrained weights."""
     batch: int | Literal["all"] | None = None
     """Images in a batch: what the loss sees at once, of all processes together; or all: every training image whose
     class has two. Default: 64."""
@@ -174,7 +175,7 @@ def check_settings(settings: TrainSettings) -> None:
             check_with_pml(settings)
         elif value is not None and value not in choices:
             raise Mistake(f"{option(name)} is {value!r}; choose one of {', '.join(choices)}.")
-    least = {"epochs": 1, "batch": 2, "per_class": 2, "batches": 1, "dim": 1, "size": 8, "resize": 8}
+    least = {"epochs": 0, "batch": 2, "per_class": 2, "batches": 1, "dim": 1, "size": 8, "resize": 8}
     least |= {"logical_batch": 2, "micro_batch": 1, "scratch_mb": 1, "cross_batch_memory": 0, "cross_batch_warmup": 0}
     least |= {"most_per_class": 2, "length_penalty": 0, "semi_hard_epochs": 0}
     least |= {"patience": 0, "seed": 0, "workers": 0, "cache_mb": 0, "save_every": 0, "weight_decay": 0}
