@@ -66,9 +66,11 @@ def compare(
     resume
         Go on with the comparison in this folder: what is finished stays, what was stopped goes on.
     """
+    from shadowmetric.app.cli.screen import say, screen
     from shadowmetric.app.cli.tables.compare import print_comparison
     from shadowmetric.app.compare.compare import compare as run_plan
     from shadowmetric.app.compare.plan import Plan, read_plan
+    from shadowmetric.app.training.preparation import settle
     from shadowmetric.progress import watch
 
     what = what or CompareSettings()
@@ -85,6 +87,9 @@ def compare(
             raise Mistake("--memory-budget would give each loss its own micro-batch; give all the same --micro-batch.")
         check_losses(what.losses)
         check_settings(settings)
+        settings, loud = settle(settings)
+        if loud:
+            say(screen(), loud, "bold red")
         shared = with_recipe(settings)
         plan = Plan(shared, folder, spelt(what.losses), what.controls, what.floors, what.seeds, what.jobs)
         plan.begin()

@@ -78,7 +78,9 @@ def train(
 
 def free_folder(settings: TrainSettings) -> Path:
     """Return a folder below runs/ that is not there yet."""
-    loss = str(with_recipe(settings).loss)
+    from shadowmetric.app.training.preparation import settle
+
+    loss = settings.loss or str(with_recipe(settle(settings)[0]).loss)
     name = f"{data_name(settings)}-{loss.replace(':', '-')}-{settings.seed}"
     folder, number = RUNS / name, 1
     while folder.exists():
@@ -102,6 +104,8 @@ def show_scores(scores: dict, folder: Path, as_json: bool) -> None:
     if as_json:
         console.out(dumps(scores, indent=2), highlight=False)
         return
+    if above := about_floor(scores):
+        say(console, above, "" if above.startswith("Above") else "bold red")
     table = new_table("Test split", *TITLES.values())
     table.add_row(*(format_score(name, scores.get(name)) for name in TITLES))
     show(console, table)
@@ -110,6 +114,20 @@ def show_scores(scores: dict, folder: Path, as_json: bool) -> None:
         say(console, "The best epoch was CHOSEN ON THE TEST SPLIT: these figures are too good.", "bold red")
     say(console, f"Best epoch {scores['best_epoch']} of {scores['epochs']}, chosen on {scores['selected_on']}.")
     say(console, f"The run is {folder}; more figures: shadowmetric evaluate {folder}")
+
+
+def about_floor(scores: dict) -> str:
+    """Say whether a run is above the pooled features of its pretrained weights; nothing if it began from scratch."""
+    floor = (scores.get("pooled_features") or {}).get("recall_at_1")
+    if floor is None or scores.get("recall_at_1") is None:
+        return ""
+    reached, beside = (f"{100 * value:.2f} %" for value in (scores["recall_at_1"], floor))
+    if scores["recall_at_1"] > floor:
+        return f"Above the pooled features of its weights, not trained at all: Recall@1 {reached} against {beside}."
+    return (
+        f"TRAINING DOES NOT HELP: Recall@1 is {reached}, and the pooled features of its weights have {beside} without "
+        "any training (--epochs 0)."
+    )
 
 
 def format_score(name: str, value: float | int | None) -> str:

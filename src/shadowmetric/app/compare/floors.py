@@ -14,7 +14,7 @@ from torch import Tensor
 
 from shadowmetric.app.data.feature_rows import FeatureRows
 from shadowmetric.app.data.loading import batches_in_order
-from shadowmetric.app.models.from_settings import embedder_for
+from shadowmetric.app.training.features.first_head import first_embedder
 from shadowmetric.app.training.preparation import Parts
 from shadowmetric.app.training.runs.settings import TrainSettings, with_recipe
 from shadowmetric.app.training.scoring import parts_to_score, score_test, scores_of_rows
@@ -65,4 +65,4 @@ def score_pooled_features(parts: Parts, report: Report | None = None) -> tuple[S
 
 def score_untrained(parts: Parts, report: Report | None = None) -> tuple[Scores, dict[str, Any]]:
     """Return the scores of the embedder before training, with the seed and the weights of the settings."""
-    return score_test(embedder_for(parts.settings), parts.dataset, parts.shape, report)
+    return score_test(first_embedder(parts), parts.dataset, parts.shape, report)

@@ -22,7 +22,7 @@ from shadowmetric.app.data.augmentation import Augmentation
 from shadowmetric.app.data.loading import Batch, choose_workers, training_batches
 from shadowmetric.app.training.checkpoint import check_saved
 from shadowmetric.app.training.ending import finish
-from shadowmetric.app.training.epoch import finish_epoch, stopped_improving
+from shadowmetric.app.training.epoch import finish_epoch, keep_first_weights, stopped_improving
 from shadowmetric.app.training.hard_batches import mine_whole_set
 from shadowmetric.app.training.interrupt import Stop
 from shadowmetric.app.training.mining_epochs import announce_miner, mine_as_at
@@ -68,6 +68,8 @@ def train(
             while training.state.epoch < training.recipe.epochs and not stopped_improving(training):
                 train_epoch(training, stop)
                 finish_epoch(training, stop)
+            if training.recipe.epochs == 0:
+                keep_first_weights(training)
             return finish(training, stop)
     finally:
         lock.give_back()
@@ -131,6 +133,8 @@ def train_step(training: Training, batch: Batch, watch: Watch, tally: Tally) -> 
     number, pushed, gradient = facts(value, embeddings, accelerator.scaler)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
+    if training.average is not None:
+        training.average.add(state.step + 1)
     everyone = training.parts.train.labels[batch.whole]
     one_class = bool((everyone == everyone[0]).all())
     tally.add(batches=1, images=len(everyone), loss=number, dead=number == 0, one_class=one_class)

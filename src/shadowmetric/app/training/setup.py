@@ -6,6 +6,7 @@ its time.
 
 import hashlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
@@ -15,10 +16,13 @@ from accelerate.tracking import get_available_trackers
 from accelerate.utils import broadcast_object_list
 from torch import Tensor, nn
 
+from shadowmetric.app.data.augmentation import AUTO
 from shadowmetric.app.models import Embedder
 from shadowmetric.app.models.from_settings import embedder_for
 from shadowmetric.app.training import checkpoint
+from shadowmetric.app.training.average import WeightAverage
 from shadowmetric.app.training.checkpoint import State
+from shadowmetric.app.training.features.first_head import first_embedder
 from shadowmetric.app.training.interrupt import Stop
 from shadowmetric.app.training.memory import (
     MEGABYTE,
@@ -67,6 +71,7 @@ class Training:
     state: State
     lock: RunLock
     plan: Plan | None = None  # where there is a budget
+    average: WeightAverage | None = None  # where weights are averaged
 
     @property
     def settings(self) -> TrainSettings:
@@ -98,7 +103,13 @@ class Training:
         parts = {"embedder": learned, "loss": self.loss, "optimizer": self.optimizer}
         if isinstance(self.sampler, HardNegativeSampler):
             parts["mined"] = self.sampler.mined
+        if self.average is not None:
+            parts["average"] = self.average
         return parts if self.accelerator.scaler is None else parts | {"scaler": self.accelerator.scaler}
+
+    def averaged_weights(self) -> AbstractContextManager[None]:
+        """Let the embedder have the weights that are judged and kept, for a while."""
+        return nullcontext() if self.average is None else self.average.in_place()
 
     def save(self) -> None:
         """Save what a resume needs."""
@@ -163,6 +174,7 @@ def set_up(
         run.check_free()
     checkpoint.seed_everything(settings.seed)
     parts = prepare(settings, report, features=settings.recipe == HEAD_ONLY)
+    parts = replace(parts, settings=with_precision(parts.settings))
     settings, recipe = parts.settings, recipe_settings(parts.settings)
     check_tracker(settings.track)
     accelerator = Accelerator(
@@ -176,10 +188,10 @@ def set_up(
     if resume:
         from_main(accelerator, lock.take)
     begun = resume and run.state_file.exists()  # then the first weights are not needed again
-    frozen = settings.recipe == HEAD_ONLY  # then the state has the head alone
-    embedder = embedder_for(replace(settings, weights=None) if begun and not frozen else settings)
-    if frozen:
-        embedder.backbone.requires_grad_(False)
+    if begun and settings.recipe != HEAD_ONLY:  # whose state has the head alone
+        embedder = embedder_for(replace(settings, weights=None))
+    else:
+        embedder = first_embedder(parts)
     embedder.to(accelerator.device)
     loss = loss_for(settings, parts.classes).to(accelerator.device)
     show = show if accelerator.is_main_process else Silent()
@@ -209,6 +221,8 @@ def set_up(
         from_main(accelerator, lambda: (lock.take(), run.begin(settings))[1])
     memory = memory_notes(plan, settings.micro_batch, len(sampler.share_of(list(range(recipe.batch)))), embedder)
     show.notes((*parts.notes, *parts.seen, *embedder.notes, sampler.sentence(), *memory))
+    if recipe.average != "none":
+        training.average = WeightAverage(training.bare_embedder, recipe.average, recipe.epochs * len(sampler))
     training.state = checkpoint.load(run, training.stateful_parts()) or training.state
     check_same_data(training)
     show.notes(checkpoint.changed_ranks(training.state, accelerator.num_processes))
@@ -221,6 +235,14 @@ def set_up(
     if settings.track:
         accelerator.init_trackers("shadowmetric", config={"loss": settings.loss, "seed": settings.seed})
     return training
+
+
+def with_precision(settings: TrainSettings) -> TrainSettings:
+    """Return the settings with the mixed precision that suits the device, where that is left to it."""
+    if settings.precision != AUTO:
+        return settings
+    suits = settings.device != "cpu" and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    return replace(settings, precision="bf16" if suits else "no")
 
 
 def loss_for(settings: TrainSettings, classes: int) -> nn.Module:
