@@ -108,6 +108,10 @@ class PKSampler(Sampler[list[int]]):
         """Return the places in a batch that this rank takes."""
         return share(len(numbers), self.rank, self.ranks, self.multiple)
 
+    def most_images(self) -> int:
+        """Return how many images of a whole batch this rank takes, at the most."""
+        return len(share(min(self.batch, self.images), self.rank, self.ranks, self.multiple))
+
     def least_images(self) -> int:
         """Return what no batch is smaller than: where a class is small, the last place may stay empty."""
         wanted = shares(self.batch, self.per_class, len(self.members))

@@ -69,3 +69,10 @@ def test_only_images_need_open_tsne(capsys, trained, monkeypatch):
     monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None if name == "openTSNE" else found(name))
     assert "openTSNE is not installed" in run(capsys, "a run", code=2).err
     assert "The page is a run/report.html" in run(capsys, "a run", "--no-images").out
+
+
+def test_a_folder_whose_name_is_no_utf_8_is_reported_and_its_byte_is_shown_as_a_number(capsys, trained):
+    folder = trained.rename(trained.parent / "byte \udcff")
+    assert "The page is byte ?/report.html" in run(capsys, "byte \udcff", "--no-images").out
+    page = (folder / "report.html").read_bytes().decode("utf-8")
+    assert r"\udcff" in page

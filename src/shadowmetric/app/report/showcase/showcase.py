@@ -27,9 +27,10 @@ from shadowmetric.app.training.scoring import embed, parts_to_score
 from shadowmetric.evaluation import Scores, evaluate
 from shadowmetric.progress import Report
 from shadowmetric.runtime.files import write_text
+from shadowmetric.runtime.threshold import DIGEST, digest_of
 
 FILE = "showcase.json"
-FORMAT = 2
+FORMAT = 3
 NEIGHBORS_THAT_VOTE = 5  # as in the scores
 OF_THE_LOSS = ("loss", "margin", "miner", "seed")  # settings that do not change which images there are
 SHARES = {"reading": 0.0, "embedding": 0.2, "neighbors": 0.6, "t-SNE": 0.7, "images": 0.95}  # of the time, about
@@ -95,7 +96,8 @@ def showcase_of(
             for name, split in parts_to_score(parts.dataset).items()
         }
         showcase = make_showcase(rows, parts, choices, stages)
-        write_text(run.folder / FILE, json.dumps({"key": key_of(run, choices), "showcase": asdict(showcase)}))
+        record = json.loads(json.dumps({"key": key_of(run, choices), "showcase": asdict(showcase)}))
+        write_text(run.folder / FILE, json.dumps(record | {DIGEST: digest_of(record)}))
     return showcase
 
 
@@ -141,11 +143,17 @@ def key_of(run: Run, choices: Choices) -> dict[str, Any]:
 
 
 def load_showcase(run: Run, choices: Choices) -> Showcase | None:
-    """Return the showcase in the run's folder; None if there is none, or it is of other weights, settings, choices."""
+    """Return the showcase in the run's folder; None if there is none, or it is of other weights, settings, choices.
+
+    None, too, if it is not as it was written: it is computed again then, and nobody has to know.
+    """
     try:
         document = json.loads((run.folder / FILE).read_text(encoding="utf-8"))
-        return from_plain(document["showcase"]) if document["key"] == key_of(run, choices) else None
-    except (OSError, ValueError, KeyError, TypeError):
+        digest = document.pop(DIGEST)
+        if digest != digest_of(document) or document["key"] != key_of(run, choices):
+            return None
+        return from_plain(document["showcase"])
+    except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError):
         return None
 
 

@@ -11,6 +11,7 @@ from typing import Any, get_args, get_type_hints
 from shadowmetric.app.data.augmentation import AUTO, KINDS
 from shadowmetric.app.data.catalogue import data_root
 from shadowmetric.app.data.image_kind import ImageKind
+from shadowmetric.app.training.runs.limits import check_number
 from shadowmetric.app.training.runs.recipes import RECIPES, Recipe, recipe_for
 from shadowmetric.batches.budget import parse_bytes
 from shadowmetric.errors import Mistake
@@ -39,7 +40,6 @@ OURS_ONLY = {
 ROWS_ONLY = ("margin", "miner", "mining_unit", "semi_hard_epochs", "unit_rows", "length_penalty", "cross_batch_memory")
 OF_ROWS = "shadow"  # the loss where one of these is given
 MICRO_BATCH = 32
-MOST_SIZE = 4096  # pixels
 SMALL_IMAGES = 64  # pixels up to which small_cnn is the backbone unless another is named
 
 
@@ -159,18 +159,9 @@ def check_settings(settings: TrainSettings) -> None:
             check_with_pml(settings)
         elif value is not None and value not in choices:
             raise Mistake(f"{option(name)} is {value!r}; choose one of {', '.join(choices)}.")
-    least = {"epochs": 1, "batch": 2, "per_class": 2, "batches": 1, "dim": 1, "size": 8, "resize": 8}
-    least |= {"logical_batch": 2, "micro_batch": 1, "scratch_mb": 1, "cross_batch_memory": 0, "cross_batch_warmup": 0}
-    least |= {"most_per_class": 2, "length_penalty": 0, "semi_hard_epochs": 0}
-    least |= {"patience": 0, "seed": 0, "workers": 0, "cache_mb": 0, "save_every": 0, "weight_decay": 0}
-    for name, lowest in least.items():
-        value = getattr(settings, name)
-        if value is not None and value < lowest:
-            raise Mistake(f"{option(name)} is {value}; it must be {lowest} or more.")
-    for name in ("size", "resize"):
-        value = getattr(settings, name)
-        if value is not None and value > MOST_SIZE:
-            raise Mistake(f"{option(name)} is {value}; it must be {MOST_SIZE} or less.")
+    for name, value in asdict(settings).items():
+        if isinstance(value, int | float):
+            check_number(name, option(name), value)
     for name in ("learning_rate", "head_learning_rate", "margin"):
         value = getattr(settings, name)
         if value is not None and not 0 < value < float("inf"):

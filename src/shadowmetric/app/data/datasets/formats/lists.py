@@ -11,6 +11,7 @@ Memory: the paths, and the names of one folder at a time.
 """
 
 import csv
+import errno
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +28,7 @@ from shadowmetric.errors import DataMistake
 Raw = TypeVar("Raw")
 Found = TypeVar("Found")
 Class = TypeVar("Class", bound=Hashable)
+NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 MOST_SHOWN = 80  # characters of a line in a sentence
 
 
@@ -137,9 +139,13 @@ def are_there(folder: Path, paths: Sequence[str]) -> np.ndarray:
 
 
 def names_in(folder: Path) -> set[str]:
-    """Return the names of the files in a folder; none if there is no such folder."""
+    """Return the names of the files in a folder; none if there is no such folder, or could not be."""
     try:
         with os.scandir(folder) as entries:
             return {entry.name for entry in entries if entry.is_file()}
-    except (FileNotFoundError, NotADirectoryError):
+    except ValueError:  # a NUL in its name
         return set()
+    except OSError as error:
+        if error.errno in NO_FOLDER:
+            return set()
+        raise
