@@ -28,7 +28,7 @@ from benchmarks.search.command import search
 from benchmarks.step.command import step
 from benchmarks.training.command import training
 from shadowmetric.app import cli
-from shadowmetric.app.cli.config import config_reader
+from shadowmetric.app.cli.config import check_whole_numbers, config_reader
 
 COMMANDS = (losses, evaluation, memory, training, step, scale, search, paths, from_scratch, fuzz)
 
@@ -44,7 +44,7 @@ def command_line(config: Path | None = None, *, first_help: bool = False) -> App
         name="python -m benchmarks",
         help="Time and memory beside the peers, and beside one bare matrix product.",
         suppress_keyboard_interrupt=False,
-        config=[] if config is None else [config_reader(config)],
+        config=[*([] if config is None else [config_reader(config)]), check_whole_numbers],
     )
     for number, command in enumerate(COMMANDS):
         app.command(command, sort_key=number)

@@ -181,14 +181,14 @@ def command_line(config: Path | None = None, *, first_help: bool = False):
     from cyclopts import App
 
     from shadowmetric.app.cli.completion import completion_of
-    from shadowmetric.app.cli.config import config_reader
+    from shadowmetric.app.cli.config import check_whole_numbers, config_reader
 
     app = App(
         name="shadowmetric",
         help="Memory-linear deep metric learning for PyTorch.",
         version=importlib.metadata.version("shadowmetric"),
         suppress_keyboard_interrupt=False,
-        config=[] if config is None else [config_reader(config)],
+        config=[*([] if config is None else [config_reader(config)]), check_whole_numbers],
     )
     app.command(completion_of(app), name="--install-completion")
     for number, (name, does) in enumerate(COMMANDS.items()):
