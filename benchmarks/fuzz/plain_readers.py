@@ -6,6 +6,7 @@ the file now says; these say it.
 
 import csv
 import json
+import os
 import tarfile
 import zipfile
 from pathlib import Path
@@ -126,4 +127,4 @@ def read_cub_lists(folder: Path) -> list[tuple[str, str]]:
     classes = {int(number): name.strip() for number, name in pairs("classes.txt")}
     class_of = {int(number): int(label) for number, label in pairs("image_class_labels.txt")}
     rows = [(path.strip(), classes[class_of[int(number)]]) for number, path in pairs("images.txt")]
-    return sorted(row for row in rows if (folder / "images" / row[0]).is_file())
+    return sorted(row for row in rows if os.path.isfile(folder / "images" / row[0]))

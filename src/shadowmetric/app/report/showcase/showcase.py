@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from shadowmetric.app.compare.floors import recall_of_floors
 from shadowmetric.app.data.thumbnails import Sheet, sheet_of
 from shadowmetric.app.report.showcase.augmented import augmented_of
 from shadowmetric.app.report.showcase.confusion import Confused, confusion_of
@@ -60,6 +61,7 @@ class Showcase:
     confusion: Confused
     classes: tuple[str, ...]  # names, by label
     augmented: Sheet | None  # training images, and below each what training made of it
+    floors: dict[str, float]  # Recall@1 of what was never trained, by name
 
 
 class Album:
@@ -120,7 +122,7 @@ def make_showcase(rows: dict[str, Tensor], parts: Parts, choices: Choices, stage
     sheet = None if points is None else sheet_of(test.images, points.numbers, choices.point_side)
     gallery = gallery_of(searched, dataset, choices.queries, choices.side, choices.seed)
     augmented = augmented_of(parts, choices.side)
-    return Showcase(tuple(gallery), points, sheet, confusion, dataset.classes, augmented)
+    return Showcase(tuple(gallery), points, sheet, confusion, dataset.classes, augmented, recall_of_floors(parts))
 
 
 def search(
@@ -166,7 +168,7 @@ def from_plain(document: dict[str, Any]) -> Showcase:
     points = None if document["points"] is None else Points(**document["points"])
     sheet, augmented = (None if document[name] is None else Sheet(**document[name]) for name in ("sheet", "augmented"))
     confusion, classes = Confused(**document["confusion"]), tuple(document["classes"])
-    return Showcase(gallery, points, sheet, confusion, classes, augmented)
+    return Showcase(gallery, points, sheet, confusion, classes, augmented, document["floors"])
 
 
 class Stages:

@@ -74,6 +74,16 @@ def parse_each(
     return records
 
 
+def by_number(path: Path, rows: Sequence[tuple[int, Found]]) -> dict[int, Found]:
+    """Return what a list says of each number; a number that comes twice would be one or the other by chance."""
+    found: dict[int, Found] = {}
+    for number, said in rows:
+        if number in found:
+            raise DataMistake(f"{path} has the number {number} twice; get the official archive again.")
+        found[number] = said
+    return found
+
+
 def list_images(
     folder: Path,
     rows: Sequence[tuple[str, Class]],
