@@ -91,8 +91,12 @@ def recall_of_floors(parts: Parts) -> dict[str, float]:
 def recall_at_1(rows: dict[str, Tensor], parts: Parts) -> float:
     """Return Recall@1 of the test images, in the gallery that the dataset brings, else among themselves."""
     test, gallery = parts.dataset.test, parts.dataset.gallery
-    searched = (
-        {} if gallery is None else {"gallery": rows["gallery"], "gallery_labels": torch.from_numpy(gallery.labels)}
+    scores = evaluate(
+        rows["test"],
+        torch.from_numpy(test.labels),
+        gallery=None if gallery is None else rows["gallery"],
+        gallery_labels=None if gallery is None else torch.from_numpy(gallery.labels),
+        measures=("recall_at",),
+        recall_at=(1,),
     )
-    scores = evaluate(rows["test"], torch.from_numpy(test.labels), measures=("recall_at",), recall_at=(1,), **searched)
     return scores.recall_at[1]
