@@ -103,7 +103,7 @@ def test_the_paper_s_batch_and_the_sentence():
 
 def test_small_classes_are_counted():
     said = PKSampler(np.repeat(np.arange(6), [9, 9, 9, 4, 2, 1]), 10, 5).sentence()
-    assert "; 2 classes have fewer and give what they have; 1 classes with one image are left out." in said
+    assert "; 2 classes have fewer and give what they have; 1 class with one image is left out." in said
 
 
 def test_small_classes_give_what_they_have_and_others_fill_the_batch():
@@ -255,7 +255,7 @@ def test_a_data_loader_takes_it():
         ({"multiple": 0}, "multiple is 0; it must be a whole number of at least 1"),
         ({"batches": 0}, "batches is 0"),
         ({"seed": -1}, "seed is -1"),
-        ({"labels": [1, 2, 3]}, "each of the 3 classes has one image only"),
+        ({"labels": [1, 2, 3]}, "3 classes have one image each to train on"),
         ({"labels": np.array([0.5, 1.0])}, "one integer for each image"),
         ({"labels": []}, "one integer for each image"),
     ],

@@ -25,6 +25,7 @@ from torch.utils.data import Sampler
 
 from shadowmetric.errors import Mistake
 from shadowmetric.ops.ranks import share
+from shadowmetric.runtime.counting import count
 
 
 def shares(batch: int, per_class: int, classes: int) -> list[int]:
@@ -70,12 +71,13 @@ class PKSampler(Sampler[list[int]]):
         numbers = np.asarray(labels)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(numbers) == 0:
             raise Mistake(f"labels is {numbers.dtype} of shape {numbers.shape}; give one integer for each image.")
-        known, place, count = np.unique(numbers, return_inverse=True, return_counts=True)
-        members = np.split(np.argsort(place, kind="stable"), np.cumsum(count)[:-1])
+        known, place, sizes = np.unique(numbers, return_inverse=True, return_counts=True)
+        members = np.split(np.argsort(place, kind="stable"), np.cumsum(sizes)[:-1])
         self.members = [images for images in members if len(images) > 1]
         self.alone = len(known) - len(self.members)  # classes with one image
         if not self.members:
-            raise Mistake(f"each of the {len(known)} classes has one image only to train on; give more of a class.")
+            classes = count(len(known), "class has", "classes have")
+            raise Mistake(f"{classes} one image each to train on; give more of a class.")
         self.batch, self.per_class, self.seed = batch, min(per_class, batch), seed
         self.rank, self.ranks, self.multiple = rank, ranks, multiple
         self.images = sum(len(images) for images in self.members)
@@ -108,6 +110,10 @@ class PKSampler(Sampler[list[int]]):
         """Return the places in a batch that this rank takes."""
         return share(len(numbers), self.rank, self.ranks, self.multiple)
 
+    def most_images(self) -> int:
+        """Return how many images of a whole batch this rank takes, at the most."""
+        return len(share(min(self.batch, self.images), self.rank, self.ranks, self.multiple))
+
     def least_images(self) -> int:
         """Return what no batch is smaller than: where a class is small, the last place may stay empty."""
         wanted = shares(self.batch, self.per_class, len(self.members))
@@ -131,13 +137,15 @@ class PKSampler(Sampler[list[int]]):
         wanted = shares(self.batch, self.per_class, len(self.members))
         counts = [f"{wanted.count(size)} × {size}" for size in dict.fromkeys(wanted)]
         small = sum(len(images) < min(wanted[0], self.per_class) for images in self.members)
-        left_out = f"; {small} classes have fewer and give what they have" if small else ""
-        left_out += f"; {self.alone} classes with one image are left out" if self.alone else ""
+        fewer = ("class has fewer and gives what it has", "classes have fewer and give what they have")
+        lone = ("class with one image is left out", "classes with one image are left out")
+        left_out = f"; {count(small, *fewer)}" if small else ""
+        left_out += f"; {count(self.alone, *lone)}" if self.alone else ""
         left_out += f"; {self.ranks} ranks share each batch" if self.ranks > 1 else ""
-        batches = f"{self.batches} batch{'' if self.batches == 1 else 'es'} of {self.batch}"
+        batches = f"{count(self.batches, 'batch')} of {self.batch}"
         return (
-            f"{batches}: {' + '.join(counts)} images of {len(wanted)} classes, "
-            f"out of {self.images} images of {len(self.members)} classes{left_out}."
+            f"{batches}: {' + '.join(counts)} images of {count(len(wanted), 'class')}, "
+            f"out of {self.images} images of {count(len(self.members), 'class')}{left_out}."
         )
 
     def _stream(self, random: np.random.Generator) -> Iterator[list[int]]:

@@ -1,5 +1,6 @@
 """`shadowmetric compare`: several losses × seeds on one dataset."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +9,7 @@ from cyclopts import App, Parameter
 
 from shadowmetric.app.cli.config import CONFIG_HELP
 from shadowmetric.app.cli.train import RUNS, data_name
+from shadowmetric.app.training.runs.limits import unreachable_margin
 from shadowmetric.app.training.runs.settings import TrainSettings, check_settings, with_recipe
 from shadowmetric.errors import Mistake, Stopped
 from shadowmetric.integrations.pml_losses import PREFIX
@@ -93,6 +95,8 @@ def compare(
         shared = with_recipe(settings)
         plan = Plan(shared, folder, spelt(what.losses), what.controls, what.floors, what.seeds, what.jobs)
         plan.begin()
+        for note in unreachable_margin(dict.fromkeys(plan.losses, shared.margin), unit_rows=shared.unit_rows):
+            print(note, file=sys.stderr)
     elif settings is not None or out is not None:
         raise Mistake("--resume takes the settings and the folder of its comparison; give it alone, or with --jobs.")
     else:

@@ -36,13 +36,22 @@ def lead_words(group: Group) -> str:
     first = losses[0]
     opening = f"{first.name} reaches {100 * recall(first):.2f} % Recall@1"
     if len(losses) == 1:
-        return f"{opening}{over(first)}."
+        return f"{opening}{over(first)}{protocol_words(group)}."
     second = losses[1]
     lead = 100 * (recall(first) - recall(second))
     if lead == 0:
         return f"{first.name} and {second.name} both reach {100 * recall(first):.2f} % Recall@1{over(first)}."
     sentence = f"{opening}{over(first)} and leads {second.name} by {lead:.2f} points"
     return f"{sentence}{verdict(group, first, second)}"
+
+
+def protocol_words(group: Group) -> str:
+    """Say what test images are searched in: the same embedder has another Recall@1 in each."""
+    for member in group.members:
+        protocol = ((member.scores or {}).get("setting") or {}).get("protocol")
+        if protocol is not None:
+            return ", each test image searched among the others" if protocol == "leave-one-out" else " in a gallery"
+    return ""
 
 
 def verdict(group: Group, first: Row, second: Row) -> str:

@@ -167,9 +167,9 @@ def about_gallery(count: int, unseen: bool = False) -> str:
     whose = ", of a class that training never saw," if unseen else ""
     return (
         f"A test image{whose} and its nearest neighbors by cosine, itself left out. ✓ and a solid frame: its own "
-        "class; ✗ and a dashed frame: another. Below each its similarity. Queries are sorted by MAP@R, ties by the "
-        f"place of the first right neighbor, then by lot: {count} drawn at random, which are the same for every "
-        f"loss, the {count} worst, and the {count} best."
+        "class; ✗ and a dashed frame: another, which is named. Below each its similarity. Queries are sorted by MAP@R, "
+        f"ties by the place of the first right neighbor, then by lot: {count} drawn at random, which are the same for "
+        f"every loss, the {count} worst, and the {count} best."
     )
 
 

@@ -10,6 +10,7 @@ Accelerate places everything on the device there is, in the precision asked for.
 """
 
 import math
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from shadowmetric.app.training.hard_batches import mine_whole_set
 from shadowmetric.app.training.interrupt import Stop
 from shadowmetric.app.training.mining_epochs import announce_miner, mine_as_at
 from shadowmetric.app.training.optimizer import set_rates, share_of_peak
+from shadowmetric.app.training.other_ranks import say_who_is_gone
 from shadowmetric.app.training.runs.lock import RunLock
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings, check_settings, with_recipe
@@ -63,7 +65,7 @@ def train(
     check_settings(settings)
     lock = RunLock(run)
     try:
-        with stop or Stop() as stop:
+        with say_who_is_gone(run, int(os.environ.get("WORLD_SIZE", "1"))), stop or Stop() as stop:
             training = set_up(settings, run, show, stop, resume=resume, lock=lock)
             while training.state.epoch < training.recipe.epochs and not stopped_improving(training):
                 train_epoch(training, stop)

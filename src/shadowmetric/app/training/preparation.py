@@ -26,6 +26,7 @@ from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import ALL, TrainSettings, resolve_settings, with_recipe
 from shadowmetric.errors import Mistake
 from shadowmetric.progress import Report, silent
+from shadowmetric.runtime.counting import count
 
 LEAST_CLASSES = 20  # of a training split, to hold whole ones out
 
@@ -136,7 +137,8 @@ def with_resized(dataset: Dataset, shape: Preprocessing, settings: TrainSettings
         )
         done += len(split)
         if broken:
-            notes.append(f"{len(broken)} images of {name} cannot be read and are left out: {', '.join(broken[:5])}.")
+            words = f"image of {name} cannot be read and is", f"images of {name} cannot be read and are"
+            notes.append(f"{count(len(broken), *words)} left out: {', '.join(broken[:5])}.")
     return replace(dataset, **parts, notes=tuple(notes))
 
 

@@ -4,7 +4,6 @@ Weights of convolutions lie in memory with the channels last: measured here, a s
 its time.
 """
 
-import hashlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -34,7 +33,9 @@ from shadowmetric.app.training.memory import (
     with_plan,
 )
 from shadowmetric.app.training.optimizer import build_optimizer
+from shadowmetric.app.training.other_ranks import check_same_on_all, split_digest
 from shadowmetric.app.training.preparation import Parts, prepare
+from shadowmetric.app.training.runs.limits import unreachable_margin
 from shadowmetric.app.training.runs.lock import RunLock
 from shadowmetric.app.training.runs.recipes import HEAD_ONLY, Recipe
 from shadowmetric.app.training.runs.run import Run
@@ -185,6 +186,7 @@ def set_up(
     )
     if settings.precision == "fp16" and accelerator.device.type == "cpu":
         raise Mistake("--precision fp16 needs a GPU; on a CPU use bf16 or no.")
+    check_same_on_all(parts, accelerator)
     if resume:
         from_main(accelerator, lock.take)
     begun = resume and run.state_file.exists()  # then the first weights are not needed again
@@ -219,8 +221,9 @@ def set_up(
     training = Training(run, parts, recipe, wrapped, loss, optimizer, sampler, accelerator, show, State(), lock, plan)
     if not resume:
         from_main(accelerator, lambda: (lock.take(), run.begin(settings))[1])
-    memory = memory_notes(plan, settings.micro_batch, len(sampler.share_of(list(range(recipe.batch)))), embedder)
-    show.notes((*parts.notes, *parts.seen, *embedder.notes, sampler.sentence(), *memory))
+    memory = memory_notes(plan, settings.micro_batch, sampler.most_images(), embedder)
+    margins = unreachable_margin({str(settings.loss): settings.margin}, unit_rows=settings.unit_rows)
+    show.notes((*parts.notes, *parts.seen, *embedder.notes, sampler.sentence(), *memory, *margins))
     if recipe.average != "none":
         training.average = WeightAverage(training.bare_embedder, recipe.average, recipe.epochs * len(sampler))
     training.state = checkpoint.load(run, training.stateful_parts()) or training.state
@@ -268,9 +271,7 @@ def loss_for(settings: TrainSettings, classes: int) -> nn.Module:
 
 def check_same_data(training: Training) -> None:
     """Refuse to go on with other training images than the run began with."""
-    images = training.parts.train.images
-    names = "\n".join(images.name(number) for number in range(len(images)))
-    digest = hashlib.sha256(training.parts.train.labels.tobytes() + names.encode()).hexdigest()
+    digest = split_digest(training.parts.train)
     if training.state.data not in ("", digest):
         raise Mistake(
             f"the training images of {training.settings.data} are not those that {training.run.folder} began with; "

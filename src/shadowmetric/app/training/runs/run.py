@@ -186,12 +186,15 @@ class Run:
         except OSError as error:
             raise Mistake(f"{self.journal_file} cannot be read ({error.strerror}).") from None
         lines: list[dict[str, Any]] = []
-        for line in stored.decode("utf-8", "replace").splitlines():
+        written = stored.decode("utf-8", "replace").splitlines()
+        for number, line in enumerate(written, start=1):
             try:
                 found = json.loads(line)
             except (RecursionError, ValueError):
-                break
-            if not is_journal_line(found):
+                if number == len(written):
+                    break
+                found = None
+            if found is None or not is_journal_line(found):
                 raise Mistake(f"{self.journal_file} has a line that is none of a journal; {self.digests.remedy}.")
             lines.append(found)
         return lines

@@ -12,6 +12,7 @@ from shadowmetric.app.data.augmentation import AUTO, KINDS
 from shadowmetric.app.data.image_kind import ImageKind
 from shadowmetric.app.data.root import data_root
 from shadowmetric.app.training.average import AVERAGES
+from shadowmetric.app.training.runs.limits import check_number
 from shadowmetric.app.training.runs.recipes import HEAD_ONLY, RECIPES, Recipe, recipe_for
 from shadowmetric.batches.budget import parse_bytes
 from shadowmetric.errors import Mistake
@@ -43,7 +44,6 @@ OF_ROWS = "shadow"  # the loss where one of these is given
 MICRO_BATCH = 32
 ALL = "all"  # images in one batch
 EPOCHS_OF_ALL, PATIENCE_OF_ALL = 100, 20  # where an epoch is one step
-MOST_SIZE = 4096  # pixels
 SMALL_IMAGES = 64  # pixels up to which small_cnn is the backbone unless another is named
 
 
@@ -181,18 +181,9 @@ def check_settings(settings: TrainSettings) -> None:
             check_with_pml(settings)
         elif value is not None and value not in choices:
             raise Mistake(f"{option(name)} is {value!r}; choose one of {', '.join(choices)}.")
-    least = {"epochs": 0, "batch": 2, "per_class": 2, "batches": 1, "dim": 1, "size": 8, "resize": 8}
-    least |= {"logical_batch": 2, "micro_batch": 1, "scratch_mb": 1, "cross_batch_memory": 0, "cross_batch_warmup": 0}
-    least |= {"most_per_class": 2, "length_penalty": 0, "semi_hard_epochs": 0, "mine_from_all": 0, "mine_guard": 0}
-    least |= {"patience": 0, "seed": 0, "workers": 0, "cache_mb": 0, "save_every": 0, "weight_decay": 0}
-    for name, lowest in least.items():
-        value = getattr(settings, name)
-        if value is not None and value != ALL and value < lowest:
-            raise Mistake(f"{option(name)} is {value}; it must be {lowest} or more.")
-    for name in ("size", "resize"):
-        value = getattr(settings, name)
-        if value is not None and value > MOST_SIZE:
-            raise Mistake(f"{option(name)} is {value}; it must be {MOST_SIZE} or less.")
+    for name, value in asdict(settings).items():
+        if isinstance(value, int | float):
+            check_number(name, option(name), value)
     for name in ("learning_rate", "head_learning_rate", "margin"):
         value = getattr(settings, name)
         if value is not None and not 0 < value < float("inf"):
