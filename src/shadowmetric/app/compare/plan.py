@@ -106,14 +106,18 @@ class Plan:
         names = ("losses", "controls", "floors", "seeds")
         return {name: getattr(self, name) for name in names} | settings
 
-    def begin(self) -> None:
-        """Check the plan and write it into its folder; refuse a folder that holds one."""
+    def check(self) -> None:
+        """Refuse what cannot be compared."""
         if self.seeds < 1:
             raise Mistake(f"--seeds is {self.seeds}; it must be 1 or more.")
         if not self.losses:
             raise Mistake("--losses names none; name at least one, such as shadow.")
         for cell in self.cells():
             check_settings(cell.settings)
+
+    def begin(self) -> None:
+        """Check the plan and write it into its folder; refuse a folder that holds one."""
+        self.check()
         if (self.out / FILE).exists():
             raise Mistake(
                 f"{self.out} holds a comparison already; go on with it by `{self.resume_command()}`, "

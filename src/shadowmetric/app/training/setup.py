@@ -66,6 +66,7 @@ class Training:
     state: State
     lock: RunLock
     plan: Plan | None = None  # where there is a budget
+    forecast: Any = None  # a Forecast, where somebody wants to know
 
     @property
     def settings(self) -> TrainSettings:
@@ -81,6 +82,12 @@ class Training:
     def gathered_loss(self) -> GatheredLoss:
         """Return the loss of the whole batch of all processes."""
         return GatheredLoss(self.loss)
+
+    def sentences(self) -> tuple[str, ...]:
+        """Say what was prepared."""
+        parts, embedder, batch = self.parts, self.bare_embedder, list(range(self.recipe.batch))
+        memory = memory_notes(self.plan, self.settings.micro_batch, len(self.sampler.share_of(batch)), embedder)
+        return (*parts.notes, *parts.seen, *embedder.notes, self.sampler.sentence(), *memory)
 
     @property
     def how(self) -> How:
@@ -158,7 +165,30 @@ def set_up(
         run.check_free()
     checkpoint.seed_everything(settings.seed)
     parts = prepare(settings, report)
-    settings, recipe = parts.settings, recipe_settings(parts.settings)
+    accelerator = accelerator_for(parts.settings, run)
+    if resume:
+        from_main(accelerator, lock.take)
+    begun = resume and run.state_file.exists()  # then the first weights are not needed again
+    training = assemble(parts, run, show, accelerator, lock=lock, begun=begun)
+    if not resume:
+        from_main(accelerator, lambda: (lock.take(), run.begin(training.settings))[1])
+    training.show.notes(training.sentences())
+    training.state = checkpoint.load(run, training.learned()) or training.state
+    check_same_data(training)
+    training.show.notes(checkpoint.changed_ranks(training.state, accelerator.num_processes))
+    if training.plan is not None:
+        training.state.predicted = training.plan.predicted
+    if accelerator.process_index > 0:  # else all processes would drop the same units of their images
+        torch.manual_seed(settings.seed + 7919 * accelerator.process_index + training.state.step)
+    if accelerator.is_main_process:
+        run.write_journal(training.state.lines)
+    if settings.track:
+        accelerator.init_trackers("shadowmetric", config={"loss": training.settings.loss, "seed": settings.seed})
+    return training
+
+
+def accelerator_for(settings: TrainSettings, run: Run) -> Accelerator:
+    """Return what places a run on its device, in its precision."""
     check_tracker(settings.track)
     accelerator = Accelerator(
         mixed_precision=settings.precision,
@@ -168,12 +198,19 @@ def set_up(
     )
     if settings.precision == "fp16" and accelerator.device.type == "cpu":
         raise Mistake("--precision fp16 needs a GPU; on a CPU use bf16 or no.")
-    if resume:
-        from_main(accelerator, lock.take)
-    begun = resume and run.state_file.exists()  # then the first weights are not needed again
+    return accelerator
+
+
+def assemble(
+    parts: Parts, run: Run, show: Show, accelerator: Accelerator, *, lock: RunLock | None = None, begun: bool = False
+) -> Training:
+    """Return embedder, loss, optimizer and batches for the images, on their device; nothing is written.
+
+    begun: the weights come from a checkpoint, and need not be read.
+    """
+    settings, recipe = parts.settings, recipe_settings(parts.settings)
     embedder = embedder_for(replace(settings, weights=None) if begun else settings).to(accelerator.device)
     loss = loss_for(settings, parts.classes).to(accelerator.device)
-    show = show if accelerator.is_main_process else Silent()
     wrapped, optimizer = accelerator.prepare(embedder, build_optimizer(embedder, loss, recipe))
     check_micro_batch(settings.micro_batch, embedder)
     plan = None
@@ -195,23 +232,9 @@ def set_up(
         ranks=accelerator.num_processes,
         multiple=settings.micro_batch or 1,
     )
-    training = Training(run, parts, recipe, wrapped, loss, optimizer, sampler, accelerator, show, State(), lock, plan)
-    if not resume:
-        from_main(accelerator, lambda: (lock.take(), run.begin(settings))[1])
-    memory = memory_notes(plan, settings.micro_batch, len(sampler.share_of(list(range(recipe.batch)))), embedder)
-    show.notes((*parts.notes, *parts.seen, *embedder.notes, sampler.sentence(), *memory))
-    training.state = checkpoint.load(run, training.learned()) or training.state
-    check_same_data(training)
-    show.notes(checkpoint.changed_ranks(training.state, accelerator.num_processes))
-    if plan is not None:
-        training.state.predicted = plan.predicted
-    if accelerator.process_index > 0:  # else all processes would drop the same units of their images
-        torch.manual_seed(settings.seed + 7919 * accelerator.process_index + training.state.step)
-    if accelerator.is_main_process:
-        run.write_journal(training.state.lines)
-    if settings.track:
-        accelerator.init_trackers("shadowmetric", config={"loss": settings.loss, "seed": settings.seed})
-    return training
+    show = show if accelerator.is_main_process else Silent()
+    lock = lock or RunLock(run)
+    return Training(run, parts, recipe, wrapped, loss, optimizer, sampler, accelerator, show, State(), lock, plan)
 
 
 def loss_for(settings: TrainSettings, classes: int) -> nn.Module:
