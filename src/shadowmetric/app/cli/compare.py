@@ -1,6 +1,6 @@
 """`shadowmetric compare`: several losses × seeds on one dataset."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 
 from shadowmetric.app.cli.config import CONFIG_HELP
 from shadowmetric.app.cli.train import RUNS, data_name
-from shadowmetric.app.training.runs.settings import TrainSettings, check_settings, with_recipe
+from shadowmetric.app.training.runs.settings import OF_ROWS, TrainSettings, check_settings, with_recipe
 from shadowmetric.errors import Mistake, Stopped
 from shadowmetric.integrations.pml_losses import PREFIX
 from shadowmetric.losses.catalogue import LOSSES, PAPER_LOSSES
@@ -98,7 +98,7 @@ def compare(
             raise Mistake("--memory-budget would give each loss its own micro-batch; give all the same --micro-batch.")
         check_losses(what.losses)
         check_settings(settings)
-        shared = with_recipe(settings)
+        shared = with_recipe(replace(settings, loss=OF_ROWS))
         plan = Plan(shared, folder, spelt(what.losses), what.controls, what.floors, what.seeds, what.jobs)
         if not dry_run:
             plan.begin()

@@ -14,7 +14,14 @@ from filelock import FileLock
 from shadowmetric.app.compare.cells import Cell, ensure_folder
 from shadowmetric.app.compare.floors import FLOORS
 from shadowmetric.app.training.runs.run import Run, shell_quote
-from shadowmetric.app.training.runs.settings import TrainSettings, as_plain, check_settings, from_plain, with_recipe
+from shadowmetric.app.training.runs.settings import (
+    OF_ROWS,
+    TrainSettings,
+    as_plain,
+    check_settings,
+    from_plain,
+    with_recipe,
+)
 from shadowmetric.app.training.runs.yaml_text import parse_yaml
 from shadowmetric.errors import Mistake
 from shadowmetric.integrations.pml_losses import PREFIX
@@ -56,7 +63,9 @@ class Plan:
 
     def cells(self) -> list[Cell]:
         """Return the trainings, seed by seed, so that a plan that was stopped has whole seeds."""
-        shared = replace(self.settings, patience=0)  # one budget for all
+        pairs = with_recipe(replace(self.settings, loss=OF_ROWS))  # batches in which every anchor has a positive
+        batch = None if self.settings.logical_batch else pairs.batch
+        shared = replace(self.settings, patience=0, batch=batch, per_class=pairs.per_class)  # one budget for all
         return [
             Cell(self.run(loss, seed).folder, replace(shared, loss=loss, seed=seed), self.bed)
             for seed in self.all_seeds()

@@ -40,7 +40,7 @@ from shadowmetric.app.training.show import Show, Silent
 from shadowmetric.batches import CrossBatchMemory, GatheredLoss
 from shadowmetric.batches.budget import Plan
 from shadowmetric.batches.meter import give_back_at_once
-from shadowmetric.batches.sampler import PKSampler
+from shadowmetric.batches.sampler import BatchSampler, PKSampler, ShuffledSampler
 from shadowmetric.errors import Mistake
 from shadowmetric.integrations.pml_losses import PREFIX, build_pml_loss
 from shadowmetric.losses.catalogue import build_loss
@@ -60,7 +60,7 @@ class Training:
     embedder: nn.Module  # as accelerate wraps it
     loss: nn.Module
     optimizer: Any  # as accelerate wraps it
-    sampler: PKSampler
+    sampler: BatchSampler
     accelerator: Accelerator
     show: Show
     state: State
@@ -222,19 +222,25 @@ def assemble(
         set_scratch(loss, plan.scratch)
         settings = with_plan(settings, plan)
         parts = replace(parts, settings=settings)
-    sampler = PKSampler(
-        parts.train.labels,
-        recipe.batch,
-        recipe.per_class,
-        seed=settings.seed,
-        batches=settings.batches,
-        rank=accelerator.process_index,
-        ranks=accelerator.num_processes,
-        multiple=settings.micro_batch or 1,
-    )
+    sampler = sampler_for(parts, recipe, accelerator)
     show = show if accelerator.is_main_process else Silent()
     lock = lock or RunLock(run)
     return Training(run, parts, recipe, wrapped, loss, optimizer, sampler, accelerator, show, State(), lock, plan)
+
+
+def sampler_for(parts: Parts, recipe: Recipe, accelerator: Accelerator) -> BatchSampler:
+    """Return the batches of a run: some of each class, or images as they come."""
+    settings = parts.settings
+    how: dict[str, Any] = {
+        "seed": settings.seed,
+        "batches": settings.batches,
+        "rank": accelerator.process_index,
+        "ranks": accelerator.num_processes,
+        "multiple": settings.micro_batch or 1,
+    }
+    if recipe.per_class == 1:
+        return ShuffledSampler(len(parts.train), recipe.batch, **how)
+    return PKSampler(parts.train.labels, recipe.batch, recipe.per_class, **how)
 
 
 def loss_for(settings: TrainSettings, classes: int) -> nn.Module:

@@ -12,6 +12,7 @@ from shadowmetric.app.data.augmentation import AUTO, KINDS
 from shadowmetric.app.data.catalogue import data_root
 from shadowmetric.app.data.image_kind import ImageKind
 from shadowmetric.app.training.runs.recipes import RECIPES, Recipe, recipe_for
+from shadowmetric.app.training.runs.setting_types import fits, words_of
 from shadowmetric.batches.budget import parse_bytes
 from shadowmetric.errors import Mistake
 from shadowmetric.integrations.pml_losses import PREFIX, check_pml_loss
@@ -104,7 +105,8 @@ class TrainSettings:
     epochs: int | None = None
     """Maximum number of epochs. Default: 30; 10 from pretrained weights."""
     batch: int | None = None
-    """Images in a batch: what the loss sees at once, of all processes together. Default: 64."""
+    """Images in a batch: what the loss sees at once, of all processes together; 64 where a loss compares rows with
+    rows. Default: 32; 64 from pretrained weights."""
     logical_batch: int | None = None
     """The same, of any size: embedded --micro-batch images at a time, with the gradient of the whole batch."""
     micro_batch: int | None = None
@@ -118,7 +120,8 @@ class TrainSettings:
     cross_batch_warmup: int = 0
     """Batches until the cross-batch memory is compared with."""
     per_class: int | None = None
-    """Images of a class in a batch. Default: 4."""
+    """Images of a class in a batch; 1: images as they come, for losses that classify; 4 where a loss compares rows with
+    rows. Default: 1; 4 from pretrained weights."""
     batches: int | None = None
     """Batches in an epoch. Default: as many as pass all images."""
     optimizer: str | None = None
@@ -159,7 +162,7 @@ def check_settings(settings: TrainSettings) -> None:
             check_with_pml(settings)
         elif value is not None and value not in choices:
             raise Mistake(f"{option(name)} is {value!r}; choose one of {', '.join(choices)}.")
-    least = {"epochs": 1, "batch": 2, "per_class": 2, "batches": 1, "dim": 1, "size": 8, "resize": 8}
+    least = {"epochs": 1, "batch": 2, "per_class": 1, "batches": 1, "dim": 1, "size": 8, "resize": 8}
     least |= {"logical_batch": 2, "micro_batch": 1, "scratch_mb": 1, "cross_batch_memory": 0, "cross_batch_warmup": 0}
     least |= {"most_per_class": 2, "length_penalty": 0, "semi_hard_epochs": 0}
     least |= {"patience": 0, "seed": 0, "workers": 0, "cache_mb": 0, "save_every": 0, "weight_decay": 0}
@@ -192,6 +195,8 @@ def check_settings(settings: TrainSettings) -> None:
         raise Mistake(
             f"--cross-batch-memory adds nothing to {settings.loss}, which compares rows with its centers; leave it out."
         )
+    if settings.per_class == 1 and (loss := with_recipe(settings).loss) not in CLASS_LOSSES:
+        raise Mistake(f"--per-class is 1, and {loss} compares rows with others of their class; give 2 or more.")
     if settings.memory_budget is not None:
         parse_bytes(settings.memory_budget)
     if settings.channels not in (None, 1, 3):
@@ -228,7 +233,8 @@ def with_recipe(settings: TrainSettings) -> TrainSettings:
     if settings.recipe == "paper":
         backbone = backbone or "googlenet"
         weights = weights or ("none" if backbone == "small_cnn" else "pretrained")
-    recipe = recipe_for(settings.recipe, weights not in (None, "none"))
+    comparing = compares_rows(settings) if settings.loss is None else settings.loss not in CLASS_LOSSES
+    recipe = recipe_for(settings.recipe, weights not in (None, "none"), comparing)
     changes = {name: value for name, value in asdict(recipe).items() if getattr(settings, name) is None}
     if settings.loss is None and compares_rows(settings):
         changes["loss"] = OF_ROWS
@@ -275,22 +281,6 @@ def from_plain(document: dict[str, Any], where: Path) -> TrainSettings:
     root: str | None = document.get("data_root")
     values: dict[str, Any] = document | {"data_root": None if root is None else Path(root)}
     return TrainSettings(**values)
-
-
-def fits(value: Any, kind: Any) -> bool:
-    """Return whether a value of a file is of a setting's type; a path is a text, and any number a float."""
-    if kinds := get_args(kind):
-        return any(fits(value, one) for one in kinds)
-    if isinstance(value, bool) or kind is bool:
-        return isinstance(value, bool) and kind is bool
-    plain = {Path: str, float: int | float}.get(kind, kind)
-    return isinstance(value, plain) and not (plain is str and "\0" in value)
-
-
-def words_of(kind: Any) -> str:
-    """Return what a setting's type is called."""
-    called = {str: "text", Path: "path", int: "whole number", float: "number", bool: "true or false"}
-    return " or ".join(called.get(one, "null") for one in get_args(kind) or (kind,))
 
 
 def option(name: str) -> str:
