@@ -119,6 +119,7 @@ def show_scores(scores: dict, folder: Path, as_json: bool) -> None:
     from json import dumps
 
     from shadowmetric.app.cli.screen import new_table, say, screen, show
+    from shadowmetric.app.training.runs.headline import headline
 
     console = screen()
     if as_json:
@@ -128,6 +129,8 @@ def show_scores(scores: dict, folder: Path, as_json: bool) -> None:
     table.add_row(*(format_score(name, scores.get(name)) for name in TITLES))
     show(console, table)
     console.print()
+    for sentence in headline(scores):
+        say(console, sentence)
     if scores["selected_on"] == "test":
         say(console, "The best epoch was CHOSEN ON THE TEST SPLIT: these figures are too good.", "bold red")
     say(console, f"Best epoch {scores['best_epoch']} of {scores['epochs']}, chosen on {scores['selected_on']}.")
