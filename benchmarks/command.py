@@ -9,6 +9,7 @@ scale         a step on many ranks, computed and measured
 search        searching an index beside plain faiss
 paths         kernels, host waits and time of a step
 from-scratch  small embedders beside plain scripts, at equal time
+planning      what runs plan beside what they take
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from benchmarks.from_scratch.command import from_scratch
 from benchmarks.losses.command import losses
 from benchmarks.memory.command import memory
 from benchmarks.paths.command import paths
+from benchmarks.planning.command import planning
 from benchmarks.scale.command import scale
 from benchmarks.search.command import search
 from benchmarks.step.command import step
@@ -28,7 +30,7 @@ from benchmarks.training.command import training
 from shadowmetric.app import cli
 from shadowmetric.app.cli.config import config_reader
 
-COMMANDS = (losses, evaluation, memory, training, step, scale, search, paths, from_scratch)
+COMMANDS = (losses, evaluation, memory, training, step, scale, search, paths, from_scratch, planning)
 
 
 def main(tokens: Sequence[str] | None = None) -> None:

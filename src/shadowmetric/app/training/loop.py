@@ -37,6 +37,7 @@ from shadowmetric.app.training.watch import COLLAPSED_COSINE, LOOK_EVERY, Watch,
 from shadowmetric.batches.meter import peak_bytes
 from shadowmetric.errors import Interrupted
 from shadowmetric.ops.ranks import ranks_here, sum_over_ranks
+from shadowmetric.runtime.files import write_json
 
 
 def train(
@@ -79,10 +80,13 @@ def train(
 
 
 def outcome(training: Training, measured: float) -> tuple[str, ...]:
-    """Say what was planned and what it took."""
-    if training.forecast is None:
+    """Say what was planned and what it took, and write it down."""
+    run, plan, epochs = training.run, training.forecast, training.state.epoch
+    if plan is None:
         return ()
-    return (training.forecast.outcome(measured, training.state.epoch, peak_bytes(training.accelerator.device)),)
+    figures = {"epochs": epochs, "seconds": measured, "bytes": peak_bytes(training.accelerator.device)}
+    run.write(run.plan_file, lambda place: write_json(place, {"planned": plan.plain(epochs), "measured": figures}))
+    return (plan.outcome(measured, epochs, figures["bytes"]),)
 
 
 def relocate_settings(settings: TrainSettings, here: TrainSettings) -> TrainSettings:

@@ -1,5 +1,6 @@
 """Costs: every piece has one, and a run that was planned is the same run, bit for bit."""
 
+import json
 import random
 
 import numpy as np
@@ -53,6 +54,9 @@ def test_a_planned_run_is_the_same_run(tmp_path):
     assert losses[0] == losses[1]
     assert "Plan" in show.told
     assert show.told[-1].startswith("Planned ")
+    record = json.loads(Run(tmp_path / "planned").plan_file.read_text())
+    assert record["measured"]["epochs"] == 1
+    assert record["planned"]["expected_seconds"] > 0
 
 
 def test_nothing_that_a_step_changes_stays():

@@ -113,8 +113,8 @@ class Forecast:
             f"{duration(self.epoch)} an epoch{reading}"
         )
 
-    def plain(self) -> dict[str, Any]:
-        """Return the figures as JSON has them."""
+    def plain(self, epochs: int | None = None) -> dict[str, Any]:
+        """Return the figures as JSON has them, the time of so many epochs."""
         settings = self.settings
         names = ("backbone", "weights", "size", "channels", "augment", "loss", "batch", "dim")
         return {
@@ -125,7 +125,7 @@ class Forecast:
             "expected_bytes": self.memory,
             "seconds_a_batch": self.costs.step,
             "seconds_an_epoch": self.epoch,
-            "expected_seconds": self.seconds(),
+            "expected_seconds": self.seconds(epochs),
         }
 
     def outcome(self, measured: float, epochs: int, peak: int | None) -> str:
