@@ -98,7 +98,7 @@ class TrainSettings:
     channels: int | None = None
     """1 for gray, 3 for color. Default: as the images are."""
     augment: str | None = None
-    """Random changes in training: none shift crop photo drawing, or auto: photo or drawing, as the images look.
+    """Random changes in training: none shift crop photo strong drawing, or auto: photo or drawing, as the images look.
     Default: auto; shift from pretrained weights."""
     freeze_batch_norm: bool | None = None
     """Keep the statistics of batch normalization as they are. Default: from pretrained weights only."""
