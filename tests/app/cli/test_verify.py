@@ -144,8 +144,11 @@ def test_a_low_rate_asks_for_more(capsys):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "give a run and two images: `shadowmetric verify RUN IMAGE IMAGE`."),
-        (["run", "0.png"], "give a run and two images: `shadowmetric verify RUN IMAGE IMAGE`."),
+        ([], "give a run and two images, or an image and a folder: `shadowmetric verify RUN IMAGE IMAGE`."),
+        (
+            ["run", "0.png"],
+            "give a run and two images, or an image and a folder: `shadowmetric verify RUN IMAGE IMAGE`.",
+        ),
         (["none", "0.png", "1.png"], "none is not there; give the folder of a run"),
         (["run", "0.png", "none.png"], "none.png is not there."),
         (["run", "run", "0.png"], "run is a folder; name an image."),

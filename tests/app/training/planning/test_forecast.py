@@ -17,7 +17,7 @@ COSTS = Costs(read=0.0, step=0.5, timed=64, embed=0.01, epoch_scores=(1.0, 1e-4)
 
 
 def plan(counts=COUNTS, costs=COSTS, **changes):
-    given = TrainSettings(**({"data": "folder:my photos", "backbone": "resnet18"} | changes))
+    given = TrainSettings(**({"data": "folder:my photos", "backbone": "resnet18", "batch": 64} | changes))
     settings = resolve_settings(given, size=224, resize=256, channels=3)
     source = "from scratch" if given.weights is None else "weights of a.safetensors"
     return given, Forecast(settings, counts, costs, 11_000_000, source, "cpu", 2 * 10**9, 2)
@@ -45,7 +45,18 @@ def test_a_plan_of_minutes_has_no_advice():
 def test_hours_have_commands_that_take_minutes_and_can_be_run():
     given, forecast = plan(COUNTS, replace(COSTS, step=30.0, embed=0.15), seed=3)
     words = [shlex.split(line.split("    about ")[0]) for line in advise(forecast, given)[1:]]
-    assert words[0][2:] == ["--data", "folder:my photos", "--backbone", "small_cnn", "--size", "64", "--seed", "3"]
+    assert words[0][2:] == [
+        "--data",
+        "folder:my photos",
+        "--backbone",
+        "small_cnn",
+        "--size",
+        "64",
+        "--batch",
+        "64",
+        "--seed",
+        "3",
+    ]
     given, forecast = plan(COUNTS, replace(COSTS, step=4.0, embed=0.01), weights="a.safetensors")
     lines = advise(forecast, given)
     assert "--size 96" in lines[1]
