@@ -59,8 +59,9 @@ def test_hours_have_commands_that_take_minutes_and_can_be_run():
     ]
     given, forecast = plan(COUNTS, replace(COSTS, step=4.0, embed=0.01), weights="a.safetensors")
     lines = advise(forecast, given)
-    assert "--size 96" in lines[1]
-    fewer = dict(zip(*[iter(shlex.split(lines[2].split("    about ")[0])[2:])] * 2, strict=True))
+    assert "--recipe head" in lines[1]
+    assert "--size 96" in lines[2]
+    fewer = dict(zip(*[iter(shlex.split(lines[3].split("    about ")[0])[2:])] * 2, strict=True))
     assert int(fewer["--most-per-class"]) * 64 * int(fewer["--epochs"]) * 4.0 / 64 <= 600
 
 

@@ -15,6 +15,7 @@ import torch
 from shadowmetric.app.models.from_settings import embedder_for
 from shadowmetric.app.training.planning.costs import seconds
 from shadowmetric.app.training.planning.forecast import LONG, Forecast
+from shadowmetric.app.training.runs.recipes import HEAD_ONLY
 from shadowmetric.app.training.runs.settings import SMALL_IMAGES, TrainSettings, option
 from shadowmetric.app.training.show import duration
 
@@ -22,6 +23,7 @@ MINUTES = 600.0  # seconds that fewer images should take
 FEWER_PIXELS = 96
 FEWER_EPOCHS = 10
 LEAST_OF_CLASS = 4
+HEAD_SECONDS = 60.0  # of a head on features, at most
 IN_PROPORTION = ("train", "validation", "scored", "test", "batches", "unread")  # to the images of a class
 
 
@@ -46,7 +48,12 @@ def quicker(forecast: Forecast, times: float) -> Iterator[tuple[dict[str, object
     if forecast.source == "from scratch" and settings.backbone != "small_cnn":
         small = replace(settings, backbone="small_cnn", size=SMALL_IMAGES, resize=SMALL_IMAGES)
         yield {"backbone": "small_cnn", "size": SMALL_IMAGES}, with_network(forecast, seconds_of_image(small))
-    elif size > FEWER_PIXELS and "vit" not in str(settings.backbone):
+    if (
+        forecast.source != "from scratch" and settings.recipe != HEAD_ONLY
+    ):  # features once, as the test's scores compute them, and heads in seconds
+        images = counts.train + counts.validation + counts.test
+        yield {"recipe": HEAD_ONLY}, images * forecast.costs.embed + forecast.reading + HEAD_SECONDS
+    if forecast.source != "from scratch" and size > FEWER_PIXELS and "vit" not in str(settings.backbone):
         yield {"size": FEWER_PIXELS}, with_scale(forecast, (FEWER_PIXELS / size) ** 2)
     epochs = min(counts.epochs, FEWER_EPOCHS)
     image = forecast.costs.step / (settings.batch or 1)

@@ -28,9 +28,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from shadowmetric.app.data.augmentation import Augmentation
+from shadowmetric.app.data.augmentation import NONE, Augmentation
 from shadowmetric.app.data.cache import ResizedImages
 from shadowmetric.app.data.dataset import Split
+from shadowmetric.app.data.feature_rows import FeatureRows
 from shadowmetric.app.data.images import ArrayImages
 from shadowmetric.app.data.loading import Batch, Draw, Draws, Images
 from shadowmetric.app.training.optimizer import OPTIMIZERS
@@ -115,7 +116,7 @@ def seconds_of_reading(split: Split, numbers: Sequence[int]) -> float:
 def in_memory(split: Split, numbers: Sequence[int]) -> Split:
     """Return a split of these images that has them in memory."""
     images, labels = split.images, split.labels[list(numbers)]
-    if isinstance(images, ArrayImages):
+    if isinstance(images, ArrayImages | FeatureRows):
         return Split(images.take(np.array(numbers)), labels)
     return Split(Kept([images.read(number) for number in numbers]), labels)
 
@@ -198,8 +199,8 @@ def seconds_of_embedding(training: Training, split: Split) -> float:
     """Return the time of embedding an image for its scores."""
     embedder, device = training.bare_embedder, training.accelerator.device
     embedder.eval()
-    images = torch.stack([training.parts.shape(split.images.read(number)) for number in range(min(len(split), READ))])
-    images = images.to(device)
+    some = range(min(len(split), READ))
+    images = Images(split, training.parts.shape, NONE).__getitems__(Draw([*some], 0, some)).images.to(device)
 
     def embed() -> None:
         embedder(images)

@@ -15,6 +15,7 @@ import torch
 
 from shadowmetric.app.data.cache import ResizedImages, estimated_bytes
 from shadowmetric.app.data.dataset import Split
+from shadowmetric.app.data.feature_rows import FeatureRows
 from shadowmetric.app.training.memory import Setting, expected_peak
 from shadowmetric.app.training.planning.costs import Costs, measure_costs
 from shadowmetric.app.training.runs.origin import cores
@@ -54,11 +55,12 @@ class Forecast:
     device: str
     memory: int | None  # bytes at the peak, where that is known
     cores: int
+    features: float = 0.0  # seconds of computing a frozen backbone's rows of all images, once
 
     @property
     def reading(self) -> float:
-        """Return the seconds of reading all images once."""
-        return self.counts.unread * self.costs.read / min(READERS, self.cores)
+        """Return the seconds of what is done once for each image: its reading, and a frozen backbone's row of it."""
+        return self.features + self.counts.unread * self.costs.read / min(READERS, self.cores)
 
     def image(self, cost: float) -> float:
         """Return what an image costs, with its reading if it is not kept: beside a GPU that goes on meanwhile."""
@@ -107,7 +109,8 @@ class Forecast:
         """Say how long it takes, and how that is known."""
         batch = self.settings.batch or 0
         part = f"{self.costs.timed} of {batch} images timed" if self.costs.timed < batch else "timed"
-        reading = f", {duration(self.reading)} to read the images" if self.reading >= 1 else ""
+        once = "read the images" + (" and compute their features, if none are kept" if self.features else "")
+        reading = f", {duration(self.reading)} to {once}" if self.reading >= 1 else ""
         return (
             f"about {duration(self.seconds())} on {self.device}: {1000 * self.costs.step:,.0f} ms a batch ({part}), "
             f"{duration(self.epoch)} an epoch{reading}"
@@ -138,8 +141,8 @@ class Forecast:
         return f"{words}; planned {format_bytes(self.memory)}, took {format_bytes(peak)} at the peak."
 
 
-def forecast(training: Training) -> Forecast:
-    """Return the plan of a run that is ready to go; it is changed in nothing."""
+def forecast(training: Training, features: float = 0.0) -> Forecast:
+    """Return the plan of a run that is ready to go; it is changed in nothing. features: what computing them takes."""
     parts, settings, embedder = training.parts, training.settings, training.bare_embedder
     splits = parts_to_score(parts.dataset)
     unread, unread_bytes = unread_images(training)
@@ -156,7 +159,8 @@ def forecast(training: Training) -> Forecast:
     learned = [*embedder.parameters(), *training.loss.parameters()]
     costs = measure_costs(training)
     setting = Setting(parts, training.recipe, embedder, training.loss, training.accelerator.device, 1)
-    peak = expected_peak(setting) if training.plan is None else training.plan.predicted
+    frozen = isinstance(parts.train.images, FeatureRows)  # then the peak is that of the backbone, which is done
+    peak = None if frozen else expected_peak(setting) if training.plan is None else training.plan.predicted
     return Forecast(
         settings,
         counts,
@@ -166,6 +170,7 @@ def forecast(training: Training) -> Forecast:
         training.accelerator.device.type,
         None if peak is None else peak + unread_bytes,
         min(cores(), torch.get_num_threads()),
+        features,
     )
 
 
