@@ -10,6 +10,7 @@ search        searching an index beside plain faiss
 paths         kernels, host waits and time of a step
 from-scratch  small embedders beside plain scripts, at equal time
 fuzz          damaged files of every format, and what commands make of them
+planning      what runs plan beside what they take
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from benchmarks.fuzz.command import fuzz
 from benchmarks.losses.command import losses
 from benchmarks.memory.command import memory
 from benchmarks.paths.command import paths
+from benchmarks.planning.command import planning
 from benchmarks.scale.command import scale
 from benchmarks.search.command import search
 from benchmarks.step.command import step
@@ -30,7 +32,7 @@ from benchmarks.training.command import training
 from shadowmetric.app import cli
 from shadowmetric.app.cli.config import check_whole_numbers, config_reader
 
-COMMANDS = (losses, evaluation, memory, training, step, scale, search, paths, from_scratch, fuzz)
+COMMANDS = (losses, evaluation, memory, training, step, scale, search, paths, from_scratch, fuzz, planning)
 
 
 def main(tokens: Sequence[str] | None = None) -> None:

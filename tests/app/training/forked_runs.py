@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from shadowmetric.app.training import loop
+from shadowmetric.app.training import loop, step
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings
 
@@ -32,7 +32,7 @@ SETTINGS = TrainSettings(
     patience=0,
     augment="shift",
 )
-loss_of = loop.loss_of
+loss_of = step.loss_of
 
 
 def drawing_loss_of(*given):
@@ -42,7 +42,7 @@ def drawing_loss_of(*given):
 
 def attempt(out: Path) -> None:
     torch.set_num_threads(1)
-    loop.loss_of = drawing_loss_of
+    step.loss_of = drawing_loss_of
     loop.train(SETTINGS, out, resume=Run(out).settings_file.exists())
 
 

@@ -7,6 +7,7 @@ import torch
 
 from shadowmetric.app.training.features.floor import pooled_floor
 from shadowmetric.app.training.interrupt import Stop
+from shadowmetric.app.training.runs.headline import NEAREST
 from shadowmetric.app.training.runs.origin import origin
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.tensor_files import load_tensors, save_tensors
@@ -21,6 +22,7 @@ from shadowmetric.ops.ranks import broadcast_tensors
 from shadowmetric.progress import Report
 
 KEPT_VALUES = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "accuracy")
+KEPT_VALUES = (*KEPT_VALUES, NEAREST)
 
 
 def finish(training: Training, stop: Stop) -> dict[str, Any]:

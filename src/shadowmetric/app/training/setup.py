@@ -46,7 +46,7 @@ from shadowmetric.batches import CrossBatchMemory, GatheredLoss
 from shadowmetric.batches.budget import Plan
 from shadowmetric.batches.hard_sampler import HardNegativeSampler
 from shadowmetric.batches.meter import give_back_at_once
-from shadowmetric.batches.sampler import PKSampler
+from shadowmetric.batches.sampler import BatchSampler, PKSampler, ShuffledSampler
 from shadowmetric.errors import Mistake
 from shadowmetric.integrations.pml_losses import PREFIX, build_pml_loss
 from shadowmetric.losses.catalogue import build_loss
@@ -66,13 +66,14 @@ class Training:
     embedder: nn.Module  # as accelerate wraps it
     loss: nn.Module
     optimizer: Any  # as accelerate wraps it
-    sampler: PKSampler
+    sampler: BatchSampler
     accelerator: Accelerator
     show: Show
     state: State
     lock: RunLock
     plan: Plan | None = None  # where there is a budget
     average: WeightAverage | None = None  # where weights are averaged
+    forecast: Any = None  # a Forecast, where somebody wants to know
 
     @property
     def settings(self) -> TrainSettings:
@@ -88,6 +89,13 @@ class Training:
     def gathered_loss(self) -> GatheredLoss:
         """Return the loss of the whole batch of all processes."""
         return GatheredLoss(self.loss)
+
+    def sentences(self) -> tuple[str, ...]:
+        """Say what was prepared."""
+        parts, settings, embedder = self.parts, self.settings, self.bare_embedder
+        memory = memory_notes(self.plan, settings.micro_batch, self.sampler.most_images(), embedder)
+        margins = unreachable_margin({str(settings.loss): settings.margin}, unit_rows=settings.unit_rows)
+        return (*parts.notes, *parts.seen, *embedder.notes, self.sampler.sentence(), *memory, *margins)
 
     @property
     def how(self) -> How:
@@ -175,8 +183,32 @@ def set_up(
         run.check_free()
     checkpoint.seed_everything(settings.seed)
     parts = prepare(settings, report, features=settings.recipe == HEAD_ONLY)
-    parts = replace(parts, settings=with_precision(parts.settings))
-    settings, recipe = parts.settings, recipe_settings(parts.settings)
+    accelerator = accelerator_for(parts.settings, run)
+    check_same_on_all(parts, accelerator)
+    if resume:
+        from_main(accelerator, lock.take)
+    begun = resume and run.state_file.exists()  # then the first weights are not needed again
+    training = assemble(parts, run, show, accelerator, lock=lock, begun=begun)
+    if not resume:
+        from_main(accelerator, lambda: (lock.take(), run.begin(training.settings))[1])
+    training.show.notes(training.sentences())
+    training.state = checkpoint.load(run, training.stateful_parts()) or training.state
+    check_same_data(training)
+    training.show.notes(checkpoint.changed_ranks(training.state, accelerator.num_processes))
+    if training.plan is not None:
+        training.state.predicted = training.plan.predicted
+    if accelerator.process_index > 0:  # else all processes would drop the same units of their images
+        torch.manual_seed(settings.seed + 7919 * accelerator.process_index + training.state.step)
+    if accelerator.is_main_process:
+        run.write_journal(training.state.lines)
+    if settings.track:
+        accelerator.init_trackers("shadowmetric", config={"loss": training.settings.loss, "seed": settings.seed})
+    return training
+
+
+def accelerator_for(settings: TrainSettings, run: Run) -> Accelerator:
+    """Return what places a run on its device, in its precision."""
+    settings = with_precision(settings)
     check_tracker(settings.track)
     accelerator = Accelerator(
         mixed_precision=settings.precision,
@@ -186,17 +218,24 @@ def set_up(
     )
     if settings.precision == "fp16" and accelerator.device.type == "cpu":
         raise Mistake("--precision fp16 needs a GPU; on a CPU use bf16 or no.")
-    check_same_on_all(parts, accelerator)
-    if resume:
-        from_main(accelerator, lock.take)
-    begun = resume and run.state_file.exists()  # then the first weights are not needed again
-    if begun and settings.recipe != HEAD_ONLY:  # whose state has the head alone
-        embedder = embedder_for(replace(settings, weights=None))
-    else:
-        embedder = first_embedder(parts)
+    return accelerator
+
+
+def assemble(
+    parts: Parts, run: Run, show: Show, accelerator: Accelerator, *, lock: RunLock | None = None, begun: bool = False
+) -> Training:
+    """Return embedder, loss, optimizer and batches for the images, on their device; nothing is written.
+
+    begun: the weights come from a checkpoint, and need not be read.
+    """
+    parts = replace(parts, settings=with_precision(parts.settings))
+    settings, recipe = parts.settings, recipe_settings(parts.settings)
+    frozen = settings.recipe == HEAD_ONLY  # then the state has the head alone
+    embedder = embedder_for(replace(settings, weights=None)) if begun and not frozen else first_embedder(parts)
+    if frozen:
+        embedder.backbone.requires_grad_(False)
     embedder.to(accelerator.device)
     loss = loss_for(settings, parts.classes).to(accelerator.device)
-    show = show if accelerator.is_main_process else Silent()
     wrapped, optimizer = accelerator.prepare(embedder, build_optimizer(embedder, loss, recipe))
     check_micro_batch(settings.micro_batch, embedder)
     plan = None
@@ -208,36 +247,30 @@ def set_up(
         set_scratch(loss, plan.scratch)
         settings = with_plan(settings, plan)
         parts = replace(parts, settings=settings)
-    sampler = (HardNegativeSampler if settings.mine_from_all else PKSampler)(
-        parts.train.labels,
-        recipe.batch,
-        recipe.per_class,
-        seed=settings.seed,
-        batches=settings.batches,
-        rank=accelerator.process_index,
-        ranks=accelerator.num_processes,
-        multiple=settings.micro_batch or 1,
-    )
+    sampler = sampler_for(parts, recipe, accelerator)
+    show = show if accelerator.is_main_process else Silent()
+    lock = lock or RunLock(run)
     training = Training(run, parts, recipe, wrapped, loss, optimizer, sampler, accelerator, show, State(), lock, plan)
-    if not resume:
-        from_main(accelerator, lambda: (lock.take(), run.begin(settings))[1])
-    memory = memory_notes(plan, settings.micro_batch, sampler.most_images(), embedder)
-    margins = unreachable_margin({str(settings.loss): settings.margin}, unit_rows=settings.unit_rows)
-    show.notes((*parts.notes, *parts.seen, *embedder.notes, sampler.sentence(), *memory, *margins))
     if recipe.average != "none":
         training.average = WeightAverage(training.bare_embedder, recipe.average, recipe.epochs * len(sampler))
-    training.state = checkpoint.load(run, training.stateful_parts()) or training.state
-    check_same_data(training)
-    show.notes(checkpoint.changed_ranks(training.state, accelerator.num_processes))
-    if plan is not None:
-        training.state.predicted = plan.predicted
-    if accelerator.process_index > 0:  # else all processes would drop the same units of their images
-        torch.manual_seed(settings.seed + 7919 * accelerator.process_index + training.state.step)
-    if accelerator.is_main_process:
-        run.write_journal(training.state.lines)
-    if settings.track:
-        accelerator.init_trackers("shadowmetric", config={"loss": settings.loss, "seed": settings.seed})
     return training
+
+
+def sampler_for(parts: Parts, recipe: Recipe, accelerator: Accelerator) -> BatchSampler:
+    """Return the batches of a run: some of each class, beside its rivals if they are mined, or images as they come."""
+    settings = parts.settings
+    how: dict[str, Any] = {
+        "seed": settings.seed,
+        "batches": settings.batches,
+        "rank": accelerator.process_index,
+        "ranks": accelerator.num_processes,
+        "multiple": settings.micro_batch or 1,
+    }
+    if settings.mine_from_all:
+        return HardNegativeSampler(parts.train.labels, recipe.batch, max(recipe.per_class, 2), **how)
+    if recipe.per_class == 1:
+        return ShuffledSampler(len(parts.train), recipe.batch, **how)
+    return PKSampler(parts.train.labels, recipe.batch, recipe.per_class, **how)
 
 
 def with_precision(settings: TrainSettings) -> TrainSettings:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from shadowmetric.errors import Mistake
 
 LEAST: dict[str, float] = {
-    **{"epochs": 0, "batch": 2, "per_class": 2, "batches": 1, "dim": 1, "size": 8, "resize": 8},
+    **{"epochs": 0, "batch": 2, "per_class": 1, "batches": 1, "dim": 1, "size": 8, "resize": 8},
     **{"logical_batch": 2, "micro_batch": 1, "scratch_mb": 1, "cross_batch_memory": 0, "cross_batch_warmup": 0},
     **{"most_per_class": 2, "length_penalty": 0, "semi_hard_epochs": 0, "mine_from_all": 0, "mine_guard": 0},
     **{"patience": 0, "seed": 0, "workers": 0, "cache_mb": 0, "save_every": 0, "weight_decay": 0},

@@ -8,10 +8,12 @@ head         the backbone frozen and its features computed once, so that a head 
              and few epochs, since it begins at the features' principal components
 finetune     from pretrained weights: rates that fall towards the first layer, warm-up, AdamW, averaged weights, frozen
              statistics, mixed precision where the device has it
-default      `finetune` from pretrained weights; from scratch what was chosen by measurement (LOG.md has the tables)
+default      `finetune` from pretrained weights; from scratch what was chosen by measurement (LOG.md has the tables):
+             losses that classify have batches of 32 images as they come, and losses that compare rows with rows 64
+             with four of a class
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 HEAD_ONLY, FINETUNE = "head", "finetune"
 RECIPES = ("default", HEAD_ONLY, FINETUNE, "paper")
@@ -57,8 +59,8 @@ PAPER = Recipe(
 FROM_SCRATCH = Recipe(
     loss="normalized_softmax",
     epochs=30,
-    batch=64,
-    per_class=4,
+    batch=32,
+    per_class=1,
     optimizer="adamw",
     learning_rate=5e-3,
     head_learning_rate=5e-3,
@@ -69,6 +71,7 @@ FROM_SCRATCH = Recipe(
     patience=8,
     mining_unit="loss",
 )
+COMPARING = replace(FROM_SCRATCH, loss="shadow", batch=64, per_class=4)  # rows with rows: an anchor needs a positive
 PRETRAINED = Recipe(
     loss="shadow",
     epochs=10,
@@ -104,8 +107,8 @@ HEAD = Recipe(
 )
 
 
-def recipe_for(name: str, pretrained: bool) -> Recipe:
-    """Return the recipe of that name."""
+def recipe_for(name: str, pretrained: bool, comparing: bool = False) -> Recipe:
+    """Return the recipe of that name. comparing: for a loss that compares rows with rows."""
     if name in (HEAD_ONLY, FINETUNE):
         return HEAD if name == HEAD_ONLY else PRETRAINED
-    return PAPER if name == "paper" else PRETRAINED if pretrained else FROM_SCRATCH
+    return PAPER if name == "paper" else PRETRAINED if pretrained else COMPARING if comparing else FROM_SCRATCH

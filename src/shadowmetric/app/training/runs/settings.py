@@ -6,7 +6,7 @@ run whatever later versions suggest.
 
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from shadowmetric.app.data.augmentation import AUTO, KINDS
 from shadowmetric.app.data.image_kind import ImageKind
@@ -14,6 +14,7 @@ from shadowmetric.app.data.root import data_root
 from shadowmetric.app.training.average import AVERAGES
 from shadowmetric.app.training.runs.limits import check_number
 from shadowmetric.app.training.runs.recipes import HEAD_ONLY, RECIPES, Recipe, recipe_for
+from shadowmetric.app.training.runs.setting_types import fits, words_of
 from shadowmetric.batches.budget import parse_bytes
 from shadowmetric.errors import Mistake
 from shadowmetric.integrations.pml_losses import PREFIX, check_pml_loss
@@ -40,6 +41,7 @@ OURS_ONLY = {
     "memory_budget": "plans with the bytes that losses of this library state; give a --micro-batch instead",
 }
 ROWS_ONLY = ("margin", "miner", "mining_unit", "semi_hard_epochs", "unit_rows", "length_penalty", "cross_batch_memory")
+ROWS_ONLY = (*ROWS_ONLY, "mine_from_all")
 OF_ROWS = "shadow"  # the loss where one of these is given
 MICRO_BATCH = 32
 ALL = "all"  # images in one batch
@@ -104,7 +106,7 @@ class TrainSettings:
     channels: int | None = None
     """1 for gray, 3 for color. Default: as the images are."""
     augment: str | None = None
-    """Random changes in training: none shift crop photo drawing, or auto: photo or drawing, as the images look.
+    """Random changes in training: none shift crop photo strong drawing, or auto: photo or drawing, as the images look.
     Default: auto; shift from pretrained weights."""
     freeze_batch_norm: bool | None = None
     """Keep the statistics of batch normalization as they are. Default: from pretrained weights only."""
@@ -113,7 +115,7 @@ class TrainSettings:
     weights. Default: 30; 10 from pretrained weights."""
     batch: int | Literal["all"] | None = None
     """Images in a batch: what the loss sees at once, of all processes together; or all: every training image whose
-    class has two. Default: 64."""
+    class has two; 64 where a loss compares rows with rows. Default: 32; 64 from pretrained weights."""
     logical_batch: int | Literal["all"] | None = None
     """The same, of any size: embedded --micro-batch images at a time, with the gradient of the whole batch."""
     micro_batch: int | None = None
@@ -127,7 +129,8 @@ class TrainSettings:
     cross_batch_warmup: int = 0
     """Batches until the cross-batch memory is compared with."""
     per_class: int | None = None
-    """Images of a class in a batch. Default: 4."""
+    """Images of a class in a batch; 1: images as they come, for losses that classify; 4 where a loss compares rows with
+    rows. Default: 1; 4 from pretrained weights."""
     mine_from_all: int = 0
     """Mine so many hardest negatives of each image in the whole training set before each epoch but the first; in a
     batch each class then stands beside its hardest rival. 0: batches are drawn."""
@@ -205,6 +208,8 @@ def check_settings(settings: TrainSettings) -> None:
         raise Mistake(
             f"--cross-batch-memory adds nothing to {settings.loss}, which compares rows with its centers; leave it out."
         )
+    if settings.per_class == 1 and (loss := with_recipe(settings).loss) not in CLASS_LOSSES:
+        raise Mistake(f"--per-class is 1, and {loss} compares rows with others of their class; give 2 or more.")
     if settings.memory_budget is not None:
         parse_bytes(settings.memory_budget)
     if settings.recipe == HEAD_ONLY:
@@ -264,7 +269,8 @@ def with_recipe(settings: TrainSettings) -> TrainSettings:
     if settings.recipe == "paper":
         backbone = backbone or "googlenet"
         weights = weights or ("none" if backbone == "small_cnn" else "pretrained")
-    recipe = recipe_for(settings.recipe, weights not in (None, "none", "auto"))
+    comparing = compares_rows(settings) if settings.loss is None else settings.loss not in CLASS_LOSSES
+    recipe = recipe_for(settings.recipe, weights not in (None, "none", "auto"), comparing)
     changes = {name: value for name, value in asdict(recipe).items() if getattr(settings, name) is None}
     if settings.loss is None and compares_rows(settings):
         changes["loss"] = OF_ROWS
@@ -314,26 +320,6 @@ def from_plain(document: dict[str, Any], where: Path) -> TrainSettings:
     root: str | None = document.get("data_root")
     values: dict[str, Any] = document | {"data_root": None if root is None else Path(root)}
     return TrainSettings(**values)
-
-
-def fits(value: Any, kind: Any) -> bool:
-    """Return whether a value of a file is of a setting's type; a path is a text, and any number a float."""
-    if get_origin(kind) is Literal:
-        return value in get_args(kind)
-    if kinds := get_args(kind):
-        return any(fits(value, one) for one in kinds)
-    if isinstance(value, bool) or kind is bool:
-        return isinstance(value, bool) and kind is bool
-    plain = {Path: str, float: int | float}.get(kind, kind)
-    return isinstance(value, plain) and not (plain is str and "\0" in value)
-
-
-def words_of(kind: Any) -> str:
-    """Return what a setting's type is called."""
-    called = {str: "text", Path: "path", int: "whole number", float: "number", bool: "true or false"}
-    kinds = get_args(kind) or (kind,)
-    words = [" or ".join(get_args(one)) if get_origin(one) is Literal else called.get(one, "null") for one in kinds]
-    return " or ".join(words)
 
 
 def option(name: str) -> str:
