@@ -62,6 +62,13 @@ def missing(what: str = "No finished trainings in `paper/records/`.", number: st
     return Verdict(UNTESTABLE, what, "", number)
 
 
+def not_trained(bed: str) -> Verdict:
+    """Return the verdict where trainings are still to be done, with what does them."""
+    study, _, data = bed.partition("-")
+    command = f"`python -m paper.heads protocol --only {data}`" if study == "head" else "`python -m paper standard`"
+    return missing(f"No finished trainings in `paper/records/`; {command} does them.")
+
+
 def not_here(command: str) -> Judge:
     """Return the verdict of what needs photographs that cannot be had here."""
     return lambda records: missing(f"No photographs here; `{command}` is the command.", "no photographs")
@@ -121,7 +128,7 @@ def gain(bed: str, table: str, figure: str, other: str = "triplet") -> Judge:
         record = records.get(bed)
         values = [] if record is None else seed_differences(record, figure, "shadow", other)
         if record is None or not values:
-            return missing()
+            return not_trained(bed)
         estimate, stated = interval(values), stated_gain(table, record.facts["data"], figure, other)
         verdict = judge_difference(estimate, stated) if beats_floors(record, figure, "shadow", other) else UNTESTABLE
         words = gain_words(record, figure, estimate, stated, other)

@@ -60,7 +60,7 @@ def peak(dim: int, stated: str) -> Judge:
             f"{stated} A step with {setting['backbone']} at {setting['size']} pixels, batch {setting['batch']}, MB: "
             f"{words}. No loss keeps more than {most / 1e3:,.0f} kB for backward, so none can save more.",
             command_of(records["memory"]),
-            f"{100 * (means['shadow'] / means['triplet'] - 1):+.1f} %".replace("-", "−"),
+            f"{means['shadow']:,.0f} and {means['triplet']:,.0f} MB",
         )
 
     return judge

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from paper.beside import TITLES, difference, format_difference, format_mean
 from paper.catalogue import STUDIES
-from paper.heads.comparisons import protocol_records, read_stores
+from paper.heads.comparisons import Stores, answer, free_comparisons, protocol_records, read_stores
 from paper.quoted import find_quoted
 from paper.record import Record, read_record
 from paper.studies.differences import WAYS
@@ -106,6 +106,11 @@ def with_text(page: str, name: str, text: str) -> str:
     return f"{before}{begin}\n{text}{end}{after}"
 
 
+def free_words(stores: Stores) -> str:
+    """Return what was measured of Shadow beside Triplet on rows of free length, in a sentence."""
+    return answer(free_comparisons(stores))
+
+
 def read_printed_texts(root: Path) -> dict[str, str]:
     """Return what `python -m benchmarks scale` printed, by the marks of docs/scale.md."""
     measured, paper = (
@@ -140,6 +145,9 @@ def pages(root: Path) -> dict[Path, str]:
         for name, some in by_mark.items():
             contents[page] = with_tables(contents[page], name, *some)
     contents["README.md"] = with_text(contents["README.md"], "demo", demo_words(read_demo(root)))
+    words = free_words(stores)
+    contents["README.md"] = with_text(contents["README.md"], "free", f"   {words}\n   ")
+    contents["docs/choosing.md"] = with_text(contents["docs/choosing.md"], "free", f"   {words}\n   ")
     contents["docs/scale.md"] = (root / "docs/scale.md").read_text(encoding="utf-8")
     for name, text in read_printed_texts(root).items():
         contents["docs/scale.md"] = with_text(contents["docs/scale.md"], name, text)
