@@ -45,6 +45,7 @@ class Entry:
     kernels: above the budget of test_budgets.py, by the rows of a batch.
     distances: a root at 0 magnifies a rounding of 1e-16 to 1e-8.
     drawn: by the numbers of rows and classes, so that their order and names matter.
+    waits: whether the host chooses, which an accelerator waits for.
     """
 
     module: Callable[..., Any]
@@ -59,6 +60,7 @@ class Entry:
     kernels: dict[int, int] = field(default_factory=dict)
     distances: bool = False
     drawn: bool = False
+    waits: bool = False
 
     def names(self, name: str) -> dict[str, dict[str, Any]]:
         """Return the settings of each form by the name of loss and form."""
@@ -147,6 +149,21 @@ ROWS = {
     "histogram": Entry(
         sm.HistogramLoss, reference.histogram, {"bins": 30}, kept_without={"bins": 20}, kernels={16384: 850}
     ),
+    "global": Entry(
+        sm.GlobalLoss,
+        reference.global_loss,
+        {"margin": 0.3, "weight": 0.5},
+        triplets=True,
+        kernels={32: 230, 1024: 230, 16384: 1300},
+    ),
+    "clustering": Entry(
+        sm.ClusteringLoss,
+        reference.clustering,
+        {"gamma": 0.5, "candidates": 5},
+        smooth=None,  # where a medoid changes
+        distances=True,
+        waits=True,
+    ),
     "margin": Entry(
         sm.MarginLoss,
         reference.margin,
@@ -186,6 +203,14 @@ CENTERS = {
         {"centers_per_class": 2, "scale": 32.0, "margin": 0.3},
         {"": {"centers_per_class": 3}},
         kernels={1024: 160},
+    ),
+    "group": Entry(
+        sm.GroupLoss,
+        reference.group,
+        {"temperature": 0.3, "iterations": 2, "anchors": 2},
+        {"": {}, "longer": {"iterations": 3, "anchors": 0}},
+        drawn=True,
+        kernels={32: 340, 1024: 340, 4096: 340, 16384: 420},
     ),
 }
 ENTRIES = ROWS | CENTERS
