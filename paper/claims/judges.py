@@ -79,6 +79,11 @@ def command_of(record: Record) -> str:
     return f"`{record.facts['command']}`"
 
 
+def label(bed: str, record: Record) -> str:
+    """Return what a bed is called: heads may be stood in for by trainings of whole networks."""
+    return bed if "held" in record.facts else bed.removeprefix("head-")
+
+
 def beats_floors(record: Record, figure: str, *losses: str) -> bool:
     """Return whether these losses' figures are above those of every floor that the record has."""
     return not find_unlearned(record, figure, *losses)
@@ -133,7 +138,7 @@ def gain(bed: str, table: str, figure: str, other: str = "triplet") -> Judge:
         verdict = judge_difference(estimate, stated) if beats_floors(record, figure, "shadow", other) else UNTESTABLE
         words = gain_words(record, figure, estimate, stated, other)
         number = format_difference(estimate, figure)
-        return Verdict(verdict, words, command_of(record), number, {bed: values}, figure)
+        return Verdict(verdict, words, command_of(record), number, {label(bed, record): values}, figure)
 
     return judge
 
@@ -166,7 +171,8 @@ def over_beds(stated: Mapping[str, float | None], figure: str, words: str, other
         if not estimates:
             return missing()
         parts = [
-            f"{bed} {format_difference(one, figure)}" + ("" if bed in usable else " (not above every floor)")
+            f"{label(bed, records[bed])} {format_difference(one, figure)}"
+            + ("" if bed in usable else " (not above every floor)")
             for bed, one in estimates.items()
         ]
         verdicts = [judge_difference(one, stated[bed]) for bed, one in usable.items()]
@@ -174,7 +180,7 @@ def over_beds(stated: Mapping[str, float | None], figure: str, words: str, other
         counts = f"It fails on {verdicts.count(FAILS)} and holds on {verdicts.count(HOLDS)} of {len(stated)}."
         commands = " and ".join(dict.fromkeys(command_of(records[bed]) for bed in estimates))
         number = f"fails on {verdicts.count(FAILS)}, holds on {verdicts.count(HOLDS)} of {len(stated)}"
-        learned = {bed: values[bed] for bed in usable}
+        learned = {label(bed, records[bed]): values[bed] for bed in usable}
         return Verdict(whole, f"{words}: {'; '.join(parts)}. {counts}", commands, number, learned, figure)
 
     return judge

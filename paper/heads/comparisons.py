@@ -101,22 +101,19 @@ def answer(comparisons: list[Comparison]) -> str:
     above, below = (beyond_noise(comparisons, sign, chosen=False) for sign in (1, -1))
     won, lost = (beyond_noise(comparisons, sign, chosen=True) for sign in (1, -1))
     best = [one for one in comparisons if one.chosen]
-    beds = list(dict.fromkeys(TITLES[one.bed] for one in comparisons))
-    seeds = min(one.plain.seeds for one in comparisons)
-    same = len(comparisons) - len(best)
+    beds = ", ".join(dict.fromkeys(TITLES[one.bed] for one in comparisons))
+    seeds = sorted({one.plain.seeds for one in comparisons})
+    most = max(above, key=lambda one: one.plain.mean, default=None)
+    largest = "" if most is None else f" (the most: {100 * most.plain.mean:.1f} points on {TITLES[most.bed]})"
     return (
-        f"On rows of free length, with a margin tuned for each setting, {seeds} seeds, on {len(beds)} sets of features "
-        f"({', '.join(beds)}): beside Triplet in the same setting Shadow is better beyond noise in {len(above)} of "
-        f"{same} comparisons and worse in {len(below)}; the best setting of each, chosen on validation images, is "
-        f"Shadow's by {listed(won)} and Triplet's by {listed(lost)}."
+        f"On rows of free length, with a margin searched for each setting, heads on cached features, "
+        f"{' to '.join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))} seeds, {beds}: beyond noise Shadow is better "
+        f"than Triplet in the same setting in {len(above)} of {len(comparisons) - len(best)} comparisons{largest} and "
+        f"worse in {len(below)}; best setting against best, chosen on validation images, it is better on {len(won)} "
+        f"and worse on {len(lost)} of {len(best)} data sets."
     )
 
 
 def beyond_noise(comparisons: list[Comparison], sign: int, *, chosen: bool) -> list[Comparison]:
     """Return the comparisons whose corrected interval lies on one side of 0."""
     return [one for one in comparisons if one.chosen == chosen and one.corrected.sign == sign]
-
-
-def listed(comparisons: list[Comparison]) -> str:
-    """Return differences with their data sets."""
-    return ", ".join(f"{100 * abs(one.plain.mean):.1f} points on {TITLES[one.bed]}" for one in comparisons) or "none"

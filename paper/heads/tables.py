@@ -53,7 +53,7 @@ def free_table(comparisons: list[Comparison]) -> Table:
     words = (
         "*measured*: `python -m paper.heads free`; 200 batches of 64, Adam, a linear head of 256 dimensions on pooled "
         "features of EfficientNet-Lite0; each setting with the best margin of a ladder, by validation images and a "
-        f"seed that is not scored. Corrected for all {len(comparisons)} rows. Seeds vary weights and batches; the margins "
+        f"seed that is not scored. Corrected for all {len(comparisons)} rows. Seeds vary weights and batches; margins "
         "were searched once, which the intervals do not know."
     )
     return Table("Shadow on rows of free length", words, FREE_HEADINGS, tuple(rows), ("",) * len(rows))

@@ -85,8 +85,8 @@ def evidence_page(records: Records, stores: Stores) -> str:
 
 
 def verdicts_of(records: Records, stores: Stores) -> list[Verdict]:
-    """Return what became of each claim."""
-    known = {**records, **protocol_records(stores)}
+    """Return what became of each claim; where no heads are trained yet, a whole network's trainings stand in."""
+    known = {**{f"head-{name}": record for name, record in records.items()}, **records, **protocol_records(stores)}
     return [claim.judge(known) for claim in CLAIMS]
 
 

@@ -156,8 +156,10 @@ def test_comparisons_say_what_the_records_say(tmp_path):
         ("cub200", False, 0),
         ("cub200", True, 0),
     ]
-    assert "better beyond noise in 1 of 2 comparisons and worse in 0" in answer(found)
-    assert "Shadow's by 10.0 points on glyphs and Triplet's by none" in answer(found)
+    said = answer(found)
+    assert "3 seeds, glyphs, CUB-200: beyond noise Shadow is better than Triplet in the same setting in 1 of 2" in said
+    assert "(the most: 10.0 points on glyphs) and worse in 0;" in said
+    assert said.endswith("it is better on 1 and worse on 0 of 2 data sets.")
     assert best_setting(stores["cub200"].record("free"), "shadow") == "shadow own semi_hard"
     texts = {table.title: table for table in tables(stores, found)}
     assert [row[-1].split(",")[0] for row in texts["The same under the paper's protocol"].rows] == ["not shown", "yes"]
