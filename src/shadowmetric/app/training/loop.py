@@ -9,7 +9,6 @@ A state is saved at the end of each epoch, every `save_every` seconds within one
 Accelerate places everything on the device there is, in the precision asked for.
 """
 
-import math
 import os
 import time
 from dataclasses import replace

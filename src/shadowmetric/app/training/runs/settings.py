@@ -6,7 +6,7 @@ run whatever later versions suggest.
 
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 from shadowmetric.app.data.augmentation import AUTO, KINDS
 from shadowmetric.app.data.image_kind import ImageKind
