@@ -72,7 +72,7 @@ def free_comparisons(stores: Stores) -> list[Comparison]:
     some = [(pair, values) for pair, values in both if len(values[0]) > 1]
     samples = [list(np.subtract(*values)) for _, values in some]
     return [
-        Comparison(*pair[:3], values, interval(sample), corrected, pair[3])
+        Comparison(pair[0], pair[1], pair[2], values, interval(sample), corrected, pair[3])
         for (pair, values), sample, corrected in zip(some, samples, holm_intervals(samples), strict=True)
     ]
 

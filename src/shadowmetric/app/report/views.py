@@ -89,11 +89,11 @@ def group_view(
 
 def floor_words(group: Group, showcases: Mapping[Path, Showcase]) -> list[str]:
     """Return what was never trained and its Recall@1, beside runs that are no comparison, which has it in its table."""
-    shown = [showcases[one.run.folder] for one in group.shown().values() if one.run.folder in showcases]
-    if group.plan is not None or not shown:
+    beside = [showcases[one.run.folder] for one in group.representatives().values() if one.run.folder in showcases]
+    if group.plan is not None or not beside:
         return []
     said = {"raw_pixels": "the raw pixels", "untrained": "the embedder before training"}
-    floors = [f"{said[name]} {100 * recall:.2f} %" for name, recall in shown[0].floors.items()]
+    floors = [f"{said[name]} {100 * recall:.2f} %" for name, recall in beside[0].floors.items()]
     return [f"What was never trained reaches, in the same search: {', '.join(floors)}."]
 
 

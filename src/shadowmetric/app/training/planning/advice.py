@@ -16,7 +16,7 @@ from shadowmetric.app.models.from_settings import embedder_for
 from shadowmetric.app.training.planning.costs import seconds
 from shadowmetric.app.training.planning.forecast import LONG, Forecast
 from shadowmetric.app.training.runs.recipes import HEAD_ONLY
-from shadowmetric.app.training.runs.settings import SMALL_IMAGES, TrainSettings, option
+from shadowmetric.app.training.runs.settings import SMALL_IMAGES, TrainSettings, images_of_batch, option
 from shadowmetric.app.training.show import duration
 
 MINUTES = 600.0  # seconds that fewer images should take
@@ -56,7 +56,7 @@ def quicker(forecast: Forecast, times: float) -> Iterator[tuple[dict[str, object
     if forecast.source != "from scratch" and size > FEWER_PIXELS and "vit" not in str(settings.backbone):
         yield {"size": FEWER_PIXELS}, with_scale(forecast, (FEWER_PIXELS / size) ** 2)
     epochs = min(counts.epochs, FEWER_EPOCHS)
-    image = forecast.costs.step / (settings.batch or 1)
+    image = forecast.costs.step / images_of_batch(settings)
     each = int(MINUTES / (times * epochs * image * counts.classes))
     most = counts.train // counts.classes
     if LEAST_OF_CLASS <= each < most:
@@ -67,7 +67,7 @@ def quicker(forecast: Forecast, times: float) -> Iterator[tuple[dict[str, object
 
 def with_network(forecast: Forecast, image: float) -> float:
     """Return the seconds with a network that takes so long to learn from an image; it embeds one in a third of that."""
-    batch = forecast.settings.batch or 1
+    batch = images_of_batch(forecast.settings)
     costs = replace(forecast.costs, step=batch * image, embed=image / 3)
     return replace(forecast, costs=costs).seconds()
 
@@ -80,7 +80,7 @@ def with_scale(forecast: Forecast, scale: float) -> float:
 
 def seconds_of_image(settings: TrainSettings) -> float:
     """Return the time of learning from an image, by a batch of random ones."""
-    shape = (settings.batch or 1, settings.channels or 3, settings.size or 0, settings.size or 0)
+    shape = (images_of_batch(settings), settings.channels or 3, settings.size or 0, settings.size or 0)
     images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     with torch.random.fork_rng():
         embedder = embedder_for(settings).train()

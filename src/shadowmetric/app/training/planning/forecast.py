@@ -19,7 +19,7 @@ from shadowmetric.app.data.feature_rows import FeatureRows
 from shadowmetric.app.training.memory import Setting, expected_peak
 from shadowmetric.app.training.planning.costs import Costs, measure_costs
 from shadowmetric.app.training.runs.origin import cores
-from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.app.training.runs.settings import TrainSettings, images_of_batch
 from shadowmetric.app.training.scoring import parts_to_score
 from shadowmetric.app.training.setup import Training
 from shadowmetric.app.training.show import duration
@@ -72,7 +72,7 @@ class Forecast:
     @property
     def epoch(self) -> float:
         """Return the seconds of an epoch and its judgment."""
-        counts, batch = self.counts, self.settings.batch or 1
+        counts, batch = self.counts, images_of_batch(self.settings)
         start, rise = self.costs.epoch_scores
         judging = counts.validation * self.image(self.costs.embed) + start + rise * counts.validation**2
         steps = counts.batches * batch * self.image(self.costs.step / batch)
@@ -93,7 +93,7 @@ class Forecast:
         network = f"{settings.backbone}, {self.weights:,} weights to learn, {settings.dim} dimensions, {self.source}"
         memory = "not known here" if self.memory is None else f"{format_bytes(self.memory)} at the peak"
         micro = settings.micro_batch
-        apart = f", embedded {micro} at a time" if micro and micro < (settings.batch or 0) else ""
+        apart = f", embedded {micro} at a time" if micro and micro < images_of_batch(settings) else ""
         lines = {
             "data": f"{counts.train:,} images of {counts.classes:,} classes; {judged}; {counts.test:,} for the test",
             "network": network,
@@ -107,7 +107,7 @@ class Forecast:
 
     def time_words(self) -> str:
         """Say how long it takes, and how that is known."""
-        batch = self.settings.batch or 0
+        batch = images_of_batch(self.settings)
         part = f"{self.costs.timed} of {batch} images timed" if self.costs.timed < batch else "timed"
         once = "read the images" + (" and compute their features, if none are kept" if self.features else "")
         reading = f", {duration(self.reading)} to {once}" if self.reading >= 1 else ""

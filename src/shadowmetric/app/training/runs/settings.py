@@ -303,6 +303,11 @@ def recipe_settings(settings: TrainSettings) -> Recipe:
     return Recipe(**{field.name: getattr(settings, field.name) for field in fields(Recipe)})
 
 
+def images_of_batch(settings: TrainSettings) -> int:
+    """Return the images of a batch of resolved settings, in which `all` has become their number."""
+    return int(settings.batch or 1)
+
+
 def as_plain(settings: TrainSettings) -> dict[str, Any]:
     """Return the settings as text, numbers and None."""
     return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(settings).items()}
