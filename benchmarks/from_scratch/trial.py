@@ -28,8 +28,8 @@ from shadowmetric.app.data.augmentation import AUTO, Augmentation
 from shadowmetric.app.data.image_kind import look_at
 from shadowmetric.app.data.loading import Batch, training_batches
 from shadowmetric.app.models.embedder import Embedder
-from shadowmetric.app.training.optimizer import build_optimizer, set_rates, share_of_peak
 from shadowmetric.app.training.runs.recipes import FROM_SCRATCH
+from shadowmetric.app.training.steps.optimizer import build_optimizer, set_rates, share_of_peak
 from shadowmetric.batches.sampler import PKSampler, ShuffledSampler
 from shadowmetric.evaluation import evaluate
 from shadowmetric.losses.catalogue import build_loss

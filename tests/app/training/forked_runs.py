@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from shadowmetric.app.training import loop, step
+from shadowmetric.app.training import loop
+from shadowmetric.app.training.steps import step
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings
 

@@ -7,8 +7,8 @@ from shadowmetric.app.training.interrupt import Stop
 from shadowmetric.app.training.runs.tensor_files import save_tensors
 from shadowmetric.app.training.scoring import score_epoch, score_test
 from shadowmetric.app.training.setup import Training
-from shadowmetric.app.training.tally import Tally
-from shadowmetric.app.training.watch import COLLAPSED_RANK, Watch
+from shadowmetric.app.training.steps.tally import Tally
+from shadowmetric.app.training.steps.watch import COLLAPSED_RANK, Watch
 from shadowmetric.batches.meter import peak_bytes
 from shadowmetric.errors import Interrupted
 from shadowmetric.evaluation.plateau import has_plateaued

@@ -23,10 +23,7 @@ from shadowmetric.app.data.loading import Batch, choose_workers, training_batche
 from shadowmetric.app.training.checkpoint import check_saved
 from shadowmetric.app.training.ending import finish
 from shadowmetric.app.training.epoch import finish_epoch, keep_first_weights, stopped_improving
-from shadowmetric.app.training.hard_batches import mine_whole_set
 from shadowmetric.app.training.interrupt import Stop
-from shadowmetric.app.training.mining_epochs import announce_miner, mine_as_at
-from shadowmetric.app.training.optimizer import set_rates, share_of_peak
 from shadowmetric.app.training.other_ranks import say_who_is_gone
 from shadowmetric.app.training.planning.dry_run import say_plan
 from shadowmetric.app.training.runs.lock import RunLock
@@ -34,9 +31,12 @@ from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings, check_settings, with_recipe
 from shadowmetric.app.training.setup import Training, set_up
 from shadowmetric.app.training.show import Moment, Show, Silent
-from shadowmetric.app.training.step import backward
-from shadowmetric.app.training.tally import Tally
-from shadowmetric.app.training.watch import COLLAPSED_COSINE, LOOK_EVERY, Watch, look, some_of
+from shadowmetric.app.training.steps.hard_batches import mine_whole_set
+from shadowmetric.app.training.steps.mining_epochs import announce_miner, mine_as_at
+from shadowmetric.app.training.steps.optimizer import set_rates, share_of_peak
+from shadowmetric.app.training.steps.step import backward
+from shadowmetric.app.training.steps.tally import Tally
+from shadowmetric.app.training.steps.watch import COLLAPSED_COSINE, LOOK_EVERY, Watch, look, some_of
 from shadowmetric.batches.meter import peak_bytes
 from shadowmetric.errors import Interrupted
 from shadowmetric.ops.ranks import ranks_here, sum_over_ranks

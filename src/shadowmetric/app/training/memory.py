@@ -11,11 +11,11 @@ import torch
 from torch import nn
 
 from shadowmetric.app.models import Embedder
-from shadowmetric.app.training.mining_epochs import mine_as_at
 from shadowmetric.app.training.preparation import Parts
 from shadowmetric.app.training.runs.recipes import Recipe
 from shadowmetric.app.training.runs.settings import TrainSettings
 from shadowmetric.app.training.scoring import parts_to_score
+from shadowmetric.app.training.steps.mining_epochs import mine_as_at
 from shadowmetric.batches.budget import (
     LEAST_SCRATCH,
     PROBE_BYTES,

@@ -19,7 +19,6 @@ from shadowmetric.app.data.augmentation import AUTO
 from shadowmetric.app.models import Embedder
 from shadowmetric.app.models.from_settings import embedder_for
 from shadowmetric.app.training import checkpoint
-from shadowmetric.app.training.average import WeightAverage
 from shadowmetric.app.training.checkpoint import State
 from shadowmetric.app.training.features.first_head import first_embedder
 from shadowmetric.app.training.interrupt import Stop
@@ -32,7 +31,6 @@ from shadowmetric.app.training.memory import (
     set_scratch,
     with_plan,
 )
-from shadowmetric.app.training.optimizer import build_optimizer
 from shadowmetric.app.training.other_ranks import check_same_on_all, split_digest
 from shadowmetric.app.training.preparation import Parts, prepare
 from shadowmetric.app.training.runs.limits import unreachable_margin
@@ -42,6 +40,8 @@ from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings, recipe_settings
 from shadowmetric.app.training.scoring import BATCH, How
 from shadowmetric.app.training.show import Show, Silent
+from shadowmetric.app.training.steps.average import WeightAverage
+from shadowmetric.app.training.steps.optimizer import build_optimizer
 from shadowmetric.batches import CrossBatchMemory, GatheredLoss
 from shadowmetric.batches.budget import Plan
 from shadowmetric.batches.hard_sampler import HardNegativeSampler

@@ -34,10 +34,10 @@ from shadowmetric.app.data.dataset import Split
 from shadowmetric.app.data.feature_rows import FeatureRows
 from shadowmetric.app.data.images import ArrayImages
 from shadowmetric.app.data.loading import Batch, Draw, Draws, Images
-from shadowmetric.app.training.optimizer import OPTIMIZERS
 from shadowmetric.app.training.scoring import EPOCH_MEASURES
 from shadowmetric.app.training.setup import Training
-from shadowmetric.app.training.step import backward
+from shadowmetric.app.training.steps.optimizer import OPTIMIZERS
+from shadowmetric.app.training.steps.step import backward
 from shadowmetric.evaluation import evaluate
 
 STEPS = 5  # of which the middle one counts

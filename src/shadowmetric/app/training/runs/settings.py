@@ -11,10 +11,10 @@ from typing import Any, Literal, get_args, get_type_hints
 from shadowmetric.app.data.augmentation import AUTO, KINDS
 from shadowmetric.app.data.image_kind import ImageKind
 from shadowmetric.app.data.root import data_root
-from shadowmetric.app.training.average import AVERAGES
 from shadowmetric.app.training.runs.limits import check_number
 from shadowmetric.app.training.runs.recipes import HEAD_ONLY, RECIPES, Recipe, recipe_for
 from shadowmetric.app.training.runs.setting_types import fits, words_of
+from shadowmetric.app.training.steps.average import AVERAGES
 from shadowmetric.batches.budget import parse_bytes
 from shadowmetric.errors import Mistake
 from shadowmetric.integrations.pml_losses import PREFIX, check_pml_loss

@@ -8,11 +8,11 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from shadowmetric.app.training.average import DECAY, WeightAverage
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings
 from shadowmetric.app.training.show import Silent
+from shadowmetric.app.training.steps.average import DECAY, WeightAverage
 from shadowmetric.errors import Interrupted
 
 pytestmark = pytest.mark.usefixtures("one_thread")

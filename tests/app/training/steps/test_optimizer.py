@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from shadowmetric.app.models import build_embedder
-from shadowmetric.app.training.optimizer import build_optimizer, by_layer, set_rates, share_of_peak
 from shadowmetric.app.training.runs.recipes import FROM_SCRATCH, PAPER
+from shadowmetric.app.training.steps.optimizer import build_optimizer, by_layer, set_rates, share_of_peak
 from shadowmetric.losses import ShadowLoss, SoftTripleLoss
 
 
