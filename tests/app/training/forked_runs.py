@@ -17,9 +17,9 @@ import numpy as np
 import torch
 
 from shadowmetric.app.training import loop
-from shadowmetric.app.training.steps import step
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.app.training.steps import step
 
 SETTINGS = TrainSettings(
     data="digits",
