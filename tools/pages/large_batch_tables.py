@@ -91,7 +91,11 @@ def seeds_of(rows: Rows) -> dict[str, int]:
     for row in rows:
         if row["seed"]:
             counts.setdefault((row["data"], row["loss"], row["batch"], row["rate"]), set()).add(row["seed"])
-    return {data: min(len(some) for key, some in counts.items() if key[0] == data) for data in {k[0] for k in counts}}
+    return {
+        data: min(len(some) for key, some in counts.items() if key[0] == data)
+        for data in DATA
+        if any(key[0] == data for key in counts)
+    }
 
 
 def chosen(rows: Rows, loss: str, batch: str) -> dict[str, float]:
