@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from shadowmetric.app.serving.server.access import read_token
+from shadowmetric.app.serving.server.token import read_token
 
 from benchmarks.fuzz import plain_readers as plain
 from benchmarks.fuzz.originals import FEW, IMAGES

@@ -42,6 +42,7 @@ def test_a_row_of_equal_numbers_correlates_with_none_and_stays():
     value = loss(rows.requires_grad_(), labels)
     value.backward()
     assert torch.isfinite(value)
+    assert rows.grad is not None
     assert torch.isfinite(rows.grad).all()
 
 

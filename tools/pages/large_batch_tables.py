@@ -69,7 +69,7 @@ def batch_sizes_table(rows: Rows) -> Table:
             cells.append(
                 (f"{DATA[data]}, `{loss}`", *(over_seeds(list(scores[b].values())) for b in BATCHES), interval(gain))
             )
-    seeds = len({row["seed"] for row in rows if row["seed"]})
+    seeds = " and ".join(dict.fromkeys(str(count) for count in seeds_of(rows).values()))
     most = {row["data"]: row["most_per_class"] for row in rows}
     count = {row["data"]: row["rows"] for row in rows}
     all_rows = " and ".join(
@@ -83,6 +83,19 @@ def batch_sizes_table(rows: Rows) -> Table:
     )
     headings = ("MAP@R, per cent", *(f"batch {name}" for name in BATCHES.values()), "all less 64")
     return plain_table(caption, headings, cells)
+
+
+def seeds_of(rows: Rows) -> dict[str, int]:
+    """Return how many seeds every loss and batch of a set has."""
+    counts: dict[tuple[str, ...], set[str]] = {}
+    for row in rows:
+        if row["seed"]:
+            counts.setdefault((row["data"], row["loss"], row["batch"], row["rate"]), set()).add(row["seed"])
+    return {
+        data: min(len(some) for key, some in counts.items() if key[0] == data)
+        for data in DATA
+        if any(key[0] == data for key in counts)
+    }
 
 
 def chosen(rows: Rows, loss: str, batch: str) -> dict[str, float]:
