@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from shadowmetric.app.serving.server.token import read_token
 
 from benchmarks.fuzz import plain_readers as plain
 from benchmarks.fuzz.originals import FEW, IMAGES
@@ -33,6 +32,7 @@ from shadowmetric.app.data.manage.archive import unpack
 from shadowmetric.app.models.weights import read_weights
 from shadowmetric.app.report.showcase.showcase import load_showcase
 from shadowmetric.app.serving.model import open_model
+from shadowmetric.app.serving.server.token import read_token
 from shadowmetric.app.training.checkpoint import check_saved
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings, as_plain, check_settings

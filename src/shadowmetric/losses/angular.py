@@ -123,9 +123,11 @@ class AngularLoss(SummedLoss):
         rows = batch.embeddings if own else torch.cat([batch.embeddings, batch.others])
         order = torch.stack([anchor, positive if own else positive + len(batch.embeddings)], 1).flatten()
 
+        not_negative = pairs.not_negative_of(anchor)
+
         def terms(start: int, stop: int) -> TermList:
             here = slice(start // 2, stop // 2)
-            excluded = pairs.not_negative_of(anchor[here])
+            excluded = not_negative(here)
             return [lambda dots, *_: self._row_values(dots, excluded, positive[here, None])]
 
         stream = Stream(

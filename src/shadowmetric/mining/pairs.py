@@ -10,6 +10,7 @@ over whole rows ask for the masks, or the positives, of the rows they hold, and 
 Memory: four int64 for each row, and what is asked for.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -54,9 +55,10 @@ class LabelPairs:
         """Return which pairs of rows [start, stop) are not negative."""
         return self.labels[start:stop, None] == self.reference_labels
 
-    def not_negative_of(self, anchor: Tensor) -> BlockMask:
-        """Return which pairs of some rows are not negative."""
-        return self.labels[anchor, None] == self.reference_labels
+    def not_negative_of(self, anchor: Tensor) -> Callable[[slice], BlockMask]:
+        """Return which pairs of listed rows are not negative, some of the list at a time."""
+        class_of = self.labels[anchor]
+        return lambda here: class_of[here, None] == self.reference_labels
 
     def positives(self) -> Positives:
         """Return where the positives of each row are."""
@@ -81,9 +83,9 @@ class RelationPairs:
         """Return which pairs of rows [start, stop) are not negative."""
         return ~self._masks(slice(start, stop)).negative
 
-    def not_negative_of(self, anchor: Tensor) -> BlockMask:
-        """Return which pairs of some rows are not negative."""
-        return ~self._masks(anchor).negative
+    def not_negative_of(self, anchor: Tensor) -> Callable[[slice], BlockMask]:
+        """Return which pairs of listed rows are not negative, some of the list at a time."""
+        return lambda here: ~self._masks(anchor[here]).negative
 
     def positives(self) -> Positives:
         """Return where the positives of each row are."""
