@@ -14,7 +14,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
 import shadowmetric as sm
-from shadowmetric.app.training.watch import look, some_of
+from shadowmetric.app.training.steps.watch import look, some_of
 from shadowmetric.batches.cached import run_cached_step
 from shadowmetric.ops.ranks import broadcast_tensors, ranks_here, share
 

@@ -736,8 +736,8 @@ def global_loss(embeddings, labels, *, margin=0.4, weight=0.8, normalize=True, t
     return loss
 
 
-def choose_medoids(distances, classes, facility_classes, gamma, candidates) -> list[int]:
-    """Grow a set of facilities greedily; return the one that serves each customer. distances[j][i], rounded.
+def choose_medoids(distances, classes, facility_classes, gamma, candidates) -> tuple[list[int], float]:
+    """Grow a set of facilities greedily; return who serves each customer, and the NMI. distances[j][i], rounded.
 
     Each step tries the next `candidates` in the order of j * 2^64 / golden ratio, modulo 2^64.
     """

@@ -9,7 +9,7 @@ TwoTowerLoss        the rows of another embedder to compare with
 """
 
 from shadowmetric.batches.cached import cached_backward as cached_backward
-from shadowmetric.batches.cross_batch import CrossBatchMemory as CrossBatchMemory
+from shadowmetric.batches.cross_batch_memory import CrossBatchMemory as CrossBatchMemory
 from shadowmetric.batches.gathered_loss import GatheredLoss as GatheredLoss
 from shadowmetric.batches.hard_sampler import HardNegativeSampler as HardNegativeSampler
 from shadowmetric.batches.rows_again import cached_rows as cached_rows

@@ -14,7 +14,7 @@ With ranks, every rank compares its own anchors with the others of all, as `Gath
 
 from torch import Tensor, nn
 
-from shadowmetric.batches.cross_batch import CrossBatchMemory
+from shadowmetric.batches.cross_batch_memory import CrossBatchMemory
 from shadowmetric.batches.gathered_loss import labels_of_all, value_of_all
 from shadowmetric.checks import ELSEWHERE
 from shadowmetric.losses.sums import SummedLoss

@@ -72,7 +72,7 @@ def measure_retrieval(task: Task, tell: Progress) -> Found:
         progress=tell,
         ndcg_at=choices.ndcg_at,
     )
-    values = {name: part.joined(value) for name, value in values.items()}
+    values = {name: part.gather(value) for name, value in values.items()}
     return Found(_means(values), values)
 
 
@@ -91,7 +91,7 @@ def _means(values: dict[str, Tensor]) -> dict[str, Any]:
 def measure_silhouette(task: Task, tell: Progress) -> Found:
     """Return the silhouette."""
     part = Part.of(len(task.itself.labels), task.shared)
-    values = part.joined(
+    values = part.gather(
         silhouette(
             task.itself.some(part.rows),
             distance=task.choices.silhouette_distance,
@@ -107,7 +107,7 @@ def measure_vote(task: Task, tell: Progress) -> Found:
     part, labels = Part.of(len(task.sets.labels), task.shared), task.sets.classes()[0]
     sets = task.sets.some(part.rows)
     mine = vote(sets, task.choices.neighbors, scratch_bytes=task.scratch_bytes, progress=tell)
-    votes = Vote(*(part.joined(field) for field in mine))
+    votes = Vote(*(part.gather(field) for field in mine))
     by_class = class_report(labels, votes.prediction, votes.known)
     right = ((votes.prediction == labels) & votes.known).double()
     figures = {"accuracy": by_class.accuracy, "macro_f1": by_class.macro_f1, "vote": votes, "report": by_class}

@@ -75,7 +75,7 @@ def all_triplet_totals(
             def term(dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
                 mask = real[:, :, None] & negative[:, None]  # (rows, slots, references)
                 if isinstance(miner, SemiHardMiner):
-                    compared = _compared(miner, dots, square, other_square) if mined_at is None else mined_at
+                    compared = _compare(miner, dots, square, other_square) if mined_at is None else mined_at
                     mask = mask & _inside(miner, *compared, partner)
                 closer = measure(dots.gather(1, partner), square, other_square[partner])
                 farther = measure(dots, square, other_square)
@@ -94,7 +94,7 @@ def all_triplet_totals(
 
 
 @torch.no_grad()
-def _compared(miner: SemiHardMiner, dots: Tensor, square: Tensor, other_square: Tensor) -> tuple[Tensor, Tensor]:
+def _compare(miner: SemiHardMiner, dots: Tensor, square: Tensor, other_square: Tensor) -> tuple[Tensor, Tensor]:
     """Return what the miner compares, and |a|^2, of rows as the loss compares them."""
     if miner.comparison.of_gaps:
         return (dots - square).abs(), square

@@ -133,9 +133,9 @@ class DistanceWeightedMiner(TripletMiner):
         first = batch.anchors_at if isinstance(batch.anchors_at, int) else 0
         place = torch.arange(len(labels), device=labels.device)
         seed = (self.seed * FIRST + 2**63) % 2**64 - 2**63  # as an int64 that has wrapped around
-        salt = mixed(mixed(labels + seed) + place * GOLDEN).sum()
+        salt = mix_bits(mix_bits(labels + seed) + place * GOLDEN).sum()
         row = torch.arange(first, first + len(positive), device=labels.device)[:, None]
-        bits = mixed(mixed(mixed(salt + self.seed) + row * GOLDEN) + positive * GOLDEN)
+        bits = mix_bits(mix_bits(mix_bits(salt + self.seed) + row * GOLDEN) + positive * GOLDEN)
         return ((bits >> 11) & (2**53 - 1)).to(torch.float64) * 2.0**-53
 
 
@@ -143,18 +143,18 @@ def _numbers_of(relation: Relation) -> Tensor:
     """Return an int64 for each row, equal where the same is known of two rows."""
     known = relation.rows.long().view(len(relation), -1)
     column = torch.arange(known.shape[1], device=known.device)
-    return mixed(known + column * GOLDEN).sum(1)
+    return mix_bits(known + column * GOLDEN).sum(1)
 
 
-def mixed(numbers: Tensor) -> Tensor:
+def mix_bits(numbers: Tensor) -> Tensor:
     """Return 64 mixed bits for each int64 (the finalizer of splitmix64), which wrap around alike everywhere."""
     numbers = numbers + GOLDEN
-    numbers = (numbers ^ (_shifted(numbers, 30))) * FIRST
-    numbers = (numbers ^ (_shifted(numbers, 27))) * SECOND
-    return numbers ^ _shifted(numbers, 31)
+    numbers = (numbers ^ (_shift_down(numbers, 30))) * FIRST
+    numbers = (numbers ^ (_shift_down(numbers, 27))) * SECOND
+    return numbers ^ _shift_down(numbers, 31)
 
 
-def _shifted(numbers: Tensor, places: int) -> Tensor:
+def _shift_down(numbers: Tensor, places: int) -> Tensor:
     """Return the bits moved down, zeros filling up."""
     return (numbers >> places) & (2 ** (64 - places) - 1)
 

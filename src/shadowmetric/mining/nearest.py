@@ -164,7 +164,7 @@ class Search:
         anchor = self.classes.order[: len(mask)]
         return Triplets(anchor[mask], pairs.row[mask], negative[mask])
 
-    def mined(self, pairs: Partners, near: Nearest, within: Tensor | None = None) -> Mined:
+    def make_triplets(self, pairs: Partners, near: Nearest, within: Tensor | None = None) -> Mined:
         """Return the triplets of partners and negatives, where a row has both, and how far these are.
 
         within: a negative as far as this, or farther, does not count.

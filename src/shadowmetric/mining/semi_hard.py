@@ -196,7 +196,7 @@ def nearest_in_window(search: Search, partners: list[Partners], margin: float) -
     """Return for each (anchor, partner) the nearest negative beyond the partner, if it is inside the window."""
     nearest = search.nearest([pair.distance for pair in partners])
     return [
-        search.mined(pair, near, search.upper_end(pair.distance, margin))
+        search.make_triplets(pair, near, search.upper_end(pair.distance, margin))
         for pair, near in zip(partners, nearest, strict=True)
     ]
 
