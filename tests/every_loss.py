@@ -45,6 +45,7 @@ class Entry:
     kernels: above the budget of test_budgets.py, by the rows of a batch.
     distances: a root at 0 magnifies a rounding of 1e-16 to 1e-8.
     drawn: by the numbers of rows and classes, so that their order and names matter.
+    waits: whether the host chooses, which an accelerator waits for.
     """
 
     module: Callable[..., Any]
@@ -59,6 +60,7 @@ class Entry:
     kernels: dict[int, int] = field(default_factory=dict)
     distances: bool = False
     drawn: bool = False
+    waits: bool = False
 
     def names(self, name: str) -> dict[str, dict[str, Any]]:
         """Return the settings of each form by the name of loss and form."""
@@ -139,6 +141,21 @@ ROWS = {
     ),
     "fast_ap": Entry(sm.FastAPLoss, reference.fast_ap, {"bins": 6}),
     "histogram": Entry(sm.HistogramLoss, reference.histogram, {"bins": 30}, kept_without={"bins": 20}),
+    "global": Entry(
+        sm.GlobalLoss,
+        reference.global_loss,
+        {"margin": 0.3, "weight": 0.5},
+        triplets=True,
+        kernels={32: 200, 1024: 200, 16384: 640},
+    ),
+    "clustering": Entry(
+        sm.ClusteringLoss,
+        reference.clustering,
+        {"gamma": 0.5, "candidates": 5},
+        smooth=None,  # where a medoid changes
+        distances=True,
+        waits=True,
+    ),
     "margin": Entry(
         sm.MarginLoss,
         reference.margin,
@@ -176,6 +193,14 @@ CENTERS = {
         reference.sub_center_arc_face,
         {"centers_per_class": 2, "scale": 32.0, "margin": 0.3},
         {"": {"centers_per_class": 3}},
+    ),
+    "group": Entry(
+        sm.GroupLoss,
+        reference.group,
+        {"temperature": 0.3, "iterations": 2, "anchors": 2},
+        {"": {}, "longer": {"iterations": 3, "anchors": 0}},
+        drawn=True,
+        kernels={32: 310, 1024: 310, 4096: 310},
     ),
 }
 ENTRIES = ROWS | CENTERS

@@ -646,6 +646,97 @@ def histogram(embeddings, labels, *, bins=100, normalize=True, **references) -> 
     return sum(reverses, start=embeddings.sum() * 0) / max(len(positive) * len(negative), 1)
 
 
+def global_loss(embeddings, labels, *, margin=0.4, weight=0.8, normalize=True, triplets=None, **references) -> Tensor:
+    """var+ + var- + weight max(mean+ - mean- + margin, 0), of |a - x|^2 / 4 of all positive, and all negative pairs."""
+    anchors, candidates = prepared_pair(embeddings, normalize, **references)
+    positive, negative = [], []
+    for a, (same_class, other_class) in enumerate(classes_around(embeddings, labels, **references)):
+        if triplets is not None:
+            same_class = sorted({p for anchor, p, _ in triplets if anchor == a})
+            other_class = sorted({n for anchor, _, n in triplets if anchor == a})
+        positive += [squared_distance(anchors[a], candidates[p]) / 4 for p in same_class]
+        negative += [squared_distance(anchors[a], candidates[n]) / 4 for n in other_class]
+    means = [reduced(values, embeddings) for values in (positive, negative)]
+    loss = means[0] * 0
+    for values, mean in zip((positive, negative), means, strict=True):
+        loss = loss + reduced([(value - mean) ** 2 for value in values], embeddings)
+    if positive and negative:
+        loss = loss + weight * torch.relu(means[0] - means[1] + margin)
+    return loss
+
+
+def choose_medoids(distances, classes, facility_classes, gamma, candidates) -> list[int]:
+    """Grow a set of facilities greedily; return the one that serves each customer. distances[j][i], rounded.
+
+    Each step tries the next `candidates` in the order of j * 2^64 / golden ratio, modulo 2^64.
+    """
+
+    def entropy(n: int) -> float:
+        return round(n * math.log(n) * 2**24) / 2**24 if n else 0.0
+
+    def nmi(clusters: list[int]) -> float:
+        whole = entropy(len(classes))
+        both, alone, named = (
+            sum(entropy(part.count(name)) for name in set(part))
+            for part in (list(zip(clusters, classes, strict=True)), clusters, classes)
+        )
+        if (whole - alone) * (whole - named) > 0:
+            return (both - alone - named + whole) / math.sqrt((whole - alone) * (whole - named))
+        return float(alone == named)
+
+    def serve(chosen: list[int]) -> list[int]:
+        return [min(chosen, key=lambda j: (distances[j][i], j)) for i in range(len(classes))]
+
+    def value(chosen: list[int]) -> float:
+        served = serve(chosen)
+        apart = sum(distances[j][i] for i, j in enumerate(served))
+        return -apart / len(classes) + gamma * (1 - nmi(served))
+
+    waiting = sorted(range(len(facility_classes)), key=lambda j: j * 11400714819323198485 % 2**64)
+    chosen: list[int] = []
+    for _ in set(classes):
+        asked = waiting[: candidates or len(waiting)]
+        best = max(sorted(asked), key=lambda j: value([*chosen, j]))
+        chosen.append(best)
+        waiting = waiting[len(asked) :] + [j for j in asked if j != best]
+    return serve(chosen), nmi(serve(chosen))
+
+
+def clustering(embeddings, labels, *, gamma=1.0, candidates=256, normalize=True, **references) -> Tensor:
+    """max(F + gamma (1 - NMI) - F~, 0): F of the greedily chosen medoids, F~ of the best medoid of each class.
+
+    F is minus the mean distance of rows to their medoids. Rows whose class no candidate has are left out.
+    """
+    anchors, others = prepared_pair(embeddings, normalize, **references)
+    names = labels.tolist()
+    other_names = references["reference_labels"].tolist() if references else names
+    squared = squared_distances(embeddings, normalize, **references)
+    sides = [embeddings, *(rows for rows in (references.get("references"),) if rows is not None)]
+    longest = math.sqrt(max(max(own_squares(side, normalize, sides)) for side in sides))
+    unit = 2.0 ** (math.frexp(2 * longest)[1] - 30)
+    customers = [i for i, name in enumerate(names) if name in other_names]
+    if not customers:
+        return embeddings.sum() * 0
+    distances = [[round(math.sqrt(squared[i][j]) / unit) * unit for i in customers] for j in range(len(other_names))]
+    classes = [names[i] for i in customers]
+    served, nmi = choose_medoids(distances, classes, other_names, gamma, candidates)
+    right, other = embeddings.sum() * 0, embeddings.sum() * 0
+    for place, i in enumerate(customers):
+        own = [p for p, name in enumerate(classes) if name == names[i]]
+        of_class = [j for j, name in enumerate(other_names) if name == names[i]]
+        best = min(of_class, key=lambda j: (sum(distances[j][p] for p in own), j))
+        right = right + distance(anchors[i], others[best])
+        other = other + distance(anchors[i], others[served[place]])
+    return torch.relu((right - other) / len(customers) + gamma * (1 - nmi))
+
+
+def own_squares(rows, normalize, sides) -> list[float]:
+    """Return |row|^2 of each row, on the grid; 1 of a unit row without a direction."""
+    fine = not normalize or torch.float64 in {side.dtype for side in sides}
+    made = [grid_row(row, normalize=normalize, fine=fine) for row in rows.tolist()]
+    return [grid_dot(row, row) or float(normalize) for row in made]
+
+
 def margin(embeddings, labels, *, margin=0.2, beta=1.2, seed=0, normalize=True, triplets=None, **references) -> Tensor:
     """max(|a - p| - beta + margin, 0) and max(beta - |a - n| + margin, 0), over how many are above 0.
 
@@ -707,6 +798,39 @@ def arc_face(embeddings, labels, weights, *, scale=64.0, margin=0.5) -> Tensor:
             cosines[label] = torch.cos(theta) - margin * math.sin(margin)
         values.append(cross_entropy([scale * cosine for cosine in cosines], label))
     return reduced(values, embeddings)
+
+
+def correlation(a: Tensor, x: Tensor) -> Tensor:
+    """Return Pearson's correlation of two rows; 0 of a row whose numbers are all equal."""
+    a, x = a - a.mean(), x - x.mean()
+    lengths = a.norm() * x.norm()
+    return dot(a, x) / lengths if lengths > 0 else lengths * 0
+
+
+def group(embeddings, labels, centers, *, temperature=0.1, iterations=1, anchors=1) -> Tensor:
+    """Mean over rows of -log x_i[label] after x_i = x_i p_i / (x_i . p_i), p_i = sum over j of max(corr(i, j), 0) x_j.
+
+    x begins as the softmax of the cosines with the centers of the batch's classes / temperature; the first rows of
+    each class are anchors, which are sure of it and have no term.
+    """
+    unit, unit_centers = prepared(embeddings, normalize=True), prepared(centers, normalize=True)
+    names = labels.tolist()
+    classes = sorted(set(names))
+    is_anchor = [names[:i].count(name) < anchors for i, name in enumerate(names)]
+    x = []
+    for row, name, sure in zip(unit, names, is_anchor, strict=True):
+        logits = torch.stack([dot(row, unit_centers[c]) / temperature for c in classes])
+        x.append(logits * 0 + torch.tensor([float(c == name) for c in classes]) if sure else torch.softmax(logits, 0))
+    weights = [[torch.relu(correlation(a, b)) for b in embeddings] for a in embeddings]
+    for _ in range(iterations):
+        moved = []
+        for row, shares in zip(weights, x, strict=True):
+            support = sum((weight * other for weight, other in zip(row, x, strict=True)), start=shares * 0)
+            total = dot(shares, support)
+            moved.append(shares * support / total if total > 0 else shares)
+        x = moved
+    values = [-torch.log(x[i][classes.index(names[i])]) for i in range(len(x)) if not is_anchor[i]]
+    return reduced(values, embeddings) + centers.sum() * 0
 
 
 def cos_face(embeddings, labels, weights, *, scale=64.0, margin=0.35) -> Tensor:

@@ -4,8 +4,10 @@
 tests hold ours to it; `THEIRS` says with which settings, and `OURS` which of ours those are. What is not here, that
 library has not.
 
-    bytes     pairs     about 40 for each of the S×S pairs: similarities, masks and their gradients
+    bytes     pairs     about 50 for each of the S×S pairs: similarities, masks and their gradients
               smooth    about 60 for each of S×S×S: the differences of all similarities of a row
+              quartic   about 5 for each positive pair and each negative one
+              bins      about 24 for each pair and bin
               centers   about 40 for each of the S×C similarities
 """
 
@@ -22,6 +24,9 @@ MARGIN = 0.2
 PREFIX = "pml:"
 
 THEIRS: dict[str, Callable[[Any, int, int], nn.Module]] = {  # (pytorch_metric_learning.losses, classes, dim)
+    "contrastive": lambda losses, classes, dim: losses.ContrastiveLoss(),
+    "multi_similarity": lambda losses, classes, dim: losses.MultiSimilarityLoss(),
+    "lifted_structure": lambda losses, classes, dim: losses.LiftedStructureLoss(),
     "sup_con": lambda losses, classes, dim: losses.SupConLoss(),
     "info_nce": lambda losses, classes, dim: losses.NTXentLoss(),
     "circle": lambda losses, classes, dim: losses.CircleLoss(),
@@ -36,10 +41,17 @@ THEIRS: dict[str, Callable[[Any, int, int], nn.Module]] = {  # (pytorch_metric_l
         num_classes=classes, embedding_size=dim
     ),
 }
-OURS: dict[str, dict[str, float]] = {name: {"margin": radians(28.6)} for name in ("arc_face", "sub_center_arc_face")}
+OURS: dict[str, dict[str, Any]] = {
+    "contrastive": {"squared": False, "reduction": "mean_nonzero"},
+    "multi_similarity": {"epsilon": None},
+    "arc_face": {"margin": radians(28.6)},
+    "sub_center_arc_face": {"margin": radians(28.6)},
+}
 CUBIC = ("smooth_ap",)
+OF_PAIRS_TIMES_NEGATIVES = ("info_nce", "lifted_structure")
+BINS = {"fast_ap": 10, "histogram": 101}
 OF_CENTERS = ("proxy_anchor", "proxy_nca", "cos_face", "arc_face", "sub_center_arc_face")
-BYTES = {"pairs": 40, "cubic": 60, "centers": 40}
+BYTES = {"pairs": 50, "cubic": 60, "quartic": 5, "bins": 24, "centers": 40}
 
 
 def is_known(name: str) -> bool:
@@ -51,6 +63,11 @@ def peer_bytes(name: str, batch: int, classes: int) -> int:
     """Return roughly what the peer's loss of a name takes."""
     if name in CUBIC:
         return BYTES["cubic"] * batch**3
+    if name in OF_PAIRS_TIMES_NEGATIVES:
+        per_class = -(-batch // classes)
+        return BYTES["quartic"] * batch**2 * (per_class - 1) * (batch - per_class)
+    if name in BINS:
+        return BYTES["bins"] * BINS[name] * batch**2
     return BYTES["centers"] * batch * classes if name in OF_CENTERS else BYTES["pairs"] * batch**2
 
 

@@ -28,6 +28,7 @@
       number: given.rows * given.dim,
       reference_number: given.rows * given.dim,
       center_number: centers * given.dim,
+      row_class: given.rows * Math.min(given.rows, centers),
       dim: given.dim,
     };
   };

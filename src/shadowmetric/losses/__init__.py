@@ -7,9 +7,12 @@ from shadowmetric.losses.angular import AngularLoss, angular_loss
 from shadowmetric.losses.angular_triplet import AngularTripletLoss, angular_triplet_loss
 from shadowmetric.losses.arc_face import ArcFaceLoss, arc_face_loss
 from shadowmetric.losses.circle import CircleLoss, circle_loss
+from shadowmetric.losses.clustering import ClusteringLoss, clustering_loss
 from shadowmetric.losses.contrastive import ContrastiveLoss, contrastive_loss
 from shadowmetric.losses.cos_face import CosFaceLoss, cos_face_loss
 from shadowmetric.losses.fast_ap import FastAPLoss, fast_ap_loss
+from shadowmetric.losses.global_loss import GlobalLoss, global_loss
+from shadowmetric.losses.group import GroupLoss, group_loss
 from shadowmetric.losses.histogram import HistogramLoss, histogram_loss
 from shadowmetric.losses.info_nce import InfoNCELoss, info_nce_loss
 from shadowmetric.losses.lifted_structure import LiftedStructureLoss, lifted_structure_loss
@@ -35,9 +38,12 @@ __all__ = [
     "AngularTripletLoss",
     "ArcFaceLoss",
     "CircleLoss",
+    "ClusteringLoss",
     "ContrastiveLoss",
     "CosFaceLoss",
     "FastAPLoss",
+    "GlobalLoss",
+    "GroupLoss",
     "HistogramLoss",
     "InfoNCELoss",
     "LiftedStructureLoss",
@@ -60,10 +66,13 @@ __all__ = [
     "angular_triplet_loss",
     "arc_face_loss",
     "circle_loss",
+    "clustering_loss",
     "contrastive_loss",
     "cos_face_loss",
     "equivalent_margins",
     "fast_ap_loss",
+    "global_loss",
+    "group_loss",
     "histogram_loss",
     "info_nce_loss",
     "lifted_structure_loss",

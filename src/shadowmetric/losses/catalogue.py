@@ -26,9 +26,12 @@ from shadowmetric.losses.angular import AngularLoss
 from shadowmetric.losses.angular_triplet import AngularTripletLoss
 from shadowmetric.losses.arc_face import ArcFaceLoss
 from shadowmetric.losses.circle import CircleLoss
+from shadowmetric.losses.clustering import ClusteringLoss
 from shadowmetric.losses.contrastive import ContrastiveLoss
 from shadowmetric.losses.cos_face import CosFaceLoss
 from shadowmetric.losses.fast_ap import FastAPLoss
+from shadowmetric.losses.global_loss import GlobalLoss
+from shadowmetric.losses.group import GroupLoss
 from shadowmetric.losses.histogram import HistogramLoss
 from shadowmetric.losses.info_nce import InfoNCELoss
 from shadowmetric.losses.lifted_structure import LiftedStructureLoss
@@ -131,10 +134,13 @@ LOSSES: dict[str, Callable[[LossChoice], nn.Module]] = {
     "cos_face": _centers(CosFaceLoss),
     "normalized_softmax": _centers(CosFaceLoss, margin=0.0, scale=SOFTMAX_SCALE),
     "sub_center_arc_face": _centers(SubCenterArcFaceLoss),
+    "group": _centers(GroupLoss),
     "smooth_ap": _rows(SmoothAPLoss),
     "recall_at_k": _rows(RecallAtKLoss),
     "fast_ap": _rows(FastAPLoss),
     "histogram": _rows(HistogramLoss),
+    "global": _rows(GlobalLoss),
+    "clustering": _rows(ClusteringLoss),
     "margin": _rows(MarginLoss),
     "triplet_control": lambda choice: TripletControl(2 * choice.margin, **_how(choice)),
     "double_shadow": lambda choice: DoubleShadow(choice.margin, **_how(choice)),

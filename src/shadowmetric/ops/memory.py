@@ -7,6 +7,7 @@
     S   rows of the batch            P   positive pairs (anchor, positive) of the batch, each direction counted
     R   references; S if there are none  T   triplets, where a list of them is made
     D   numbers in a row             C   learned centers
+    N   rows of batch and references     G   classes that so many can have: the smaller of N and C
 
 A peak is the largest of a few phases (mining, forward, backward), and a phase is a sum. Its first part is the memory
 of blocks: the scratch, or the thinnest block of whole rows where that is more. Coefficients are bytes for one type of
@@ -41,6 +42,7 @@ UNITS = {
     "center_number": "C D",
     "number": "S D",
     "reference_number": "R D",
+    "row_class": "N G",
 }
 
 
@@ -63,6 +65,7 @@ class Sizes(NamedTuple):
             "positive": self.positives,
             "triplet": self.triplets,
             "center": self.centers,
+            "row_class": (players := self.rows + (self.references or 0)) * min(players, self.centers),
         }
         if unit.endswith("number"):
             return self.dim * things[unit.removesuffix("number").rstrip("_") or "row"]
@@ -97,6 +100,7 @@ class Bytes:
     center_number: int | float = 0.0
     number: int | float = 0.0
     reference_number: int | float = 0.0
+    row_class: int | float = 0.0
     made: int | float = (
         0.0  # bytes for each number of all rows, or few pairs, of which at most AT_ONCE are made at once
     )

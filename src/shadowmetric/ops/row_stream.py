@@ -74,11 +74,11 @@ class _RowStream(torch.autograd.Function):
         own, needed, stream = references is None, ctx.needs_input_grad[:2], ctx.stream
         with full_precision(embeddings.device):
             if ctx.small:
-                gradients = _Gradients(_again(embeddings, references, kept[1:]), stream, own, needed)
+                gradients = Gradients(_again(embeddings, references, kept[1:]), stream, own, needed)
                 gradients.add(slice(0, len(embeddings)), kept[0] * grads[0].to(kept[0].dtype), None, None)
                 return *gradients.finish(), None, None, None
             sides = Sides(embeddings, references, stream, known=list(zip(kept[::2], kept[1::2], strict=True)))
-            gradients = _Gradients(_compared_sides(sides), stream, own, needed)
+            gradients = Gradients(compared_sides(sides), stream, own, needed)
             square, other_square = sides.squares()
             for top, bottom, values in sides.blocks():
                 inputs = values, square[top:bottom], other_square
@@ -133,7 +133,7 @@ class _Compared(NamedTuple):
     sources: tuple[Tensor, Tensor]
 
 
-def _compared_sides(sides: Sides) -> _Compared:
+def compared_sides(sides: Sides) -> _Compared:
     """Return both sides from the grid."""
     if not sides.stream.normalize:
         return _Compared(sides.working_rows(), None, sides.sources)
@@ -155,7 +155,7 @@ def _again(embeddings: Tensor, references: Tensor | None, lengths: Sequence[Tens
     return _Compared((rows, other_rows), (inverse, other_inverse), (embeddings, references))
 
 
-class _Gradients:
+class Gradients:
     """Gradients of both sides, from those of blocks: weights times the other side's rows, and times its own."""
 
     def __init__(self, compared: _Compared, stream: Stream, own: bool, needed: Sequence[bool]):

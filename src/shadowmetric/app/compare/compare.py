@@ -5,7 +5,7 @@ changes, and is judged on the same validation part. Beside the methods stand
 
     controls    triplet_control and double_shadow (see losses/catalogue): equal by algebra, and Shadow's own but for a
                 factor that AdamW ignores, so that what lies between them and Shadow is noise of training
-    floors      raw_pixels and untrained: no training at all
+    floors      raw_pixels, pooled_features of pretrained weights, and untrained: no training at all
 
 A difference is judged twice. Over queries: values of each query, averaged over seeds, paired with the reference's.
 Over seeds: the differences of the seeds themselves, mean ± spread; with three seeds that is a hint and no proof.
@@ -16,6 +16,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,16 +24,17 @@ import torch
 from filelock import FileLock
 
 from shadowmetric.app.compare.cells import ensure_folder, run_cells
-from shadowmetric.app.compare.floors import FLOORS, raw_pixels, untrained
+from shadowmetric.app.compare.floors import UNTRAINED, score_floor
 from shadowmetric.app.compare.plan import Plan
 from shadowmetric.app.compare.seed_intervals import Difference, interval
 from shadowmetric.app.training.ending import write_queries
 from shadowmetric.app.training.preparation import prepare
 from shadowmetric.app.training.runs.origin import cores
+from shadowmetric.app.training.runs.recipes import HEAD_ONLY
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.tensor_files import first_line, load_tensors
 from shadowmetric.errors import Interrupted, Mistake
-from shadowmetric.evaluation import PairedTest, paired_test
+from shadowmetric.evaluation import PairedTest, Scores, paired_test
 from shadowmetric.losses.catalogue import CONTROLS
 from shadowmetric.progress import Report
 from shadowmetric.runtime.files import write_text
@@ -82,6 +84,7 @@ class Row:
 def compare(plan: Plan, *, jobs: int | None = None, tell: Report | None = None) -> tuple[list[Row], dict[str, str]]:
     """Run what is missing of the plan, write compare.csv; return the rows of the table, and why cells failed."""
     try:
+        compute_features(plan, tell)
         if plan.floors:
             run_floors(plan, tell)
         failures = run_cells(plan.cells(), jobs or plan.jobs or default_jobs(plan), tell)
@@ -108,20 +111,28 @@ def run_floors(plan: Plan, tell: Report | None) -> None:
 
 
 def score_floors(plan: Plan, report: Report) -> None:
-    """Score the floors that are missing; pixels have no seed, so once for all."""
-    pixels = None
+    """Score the floors that are missing; only the untrained embedder has a seed, the others are scored once for all."""
+    scored: dict[str, tuple[Scores, dict[str, Any]]] = {}
+    prepare_once = lru_cache(maxsize=1)(prepare)  # floors of one seed share its images
     for seed in plan.all_seeds():
-        missing = [name for name in FLOORS if plan.run(name, seed).scores() is None]
-        if missing:
-            parts = prepare(replace(plan.settings, seed=seed, patience=0), report)
-            for name in missing:
+        for name in plan.floor_names():
+            run = plan.run(name, seed)
+            if run.scores() is not None:
+                continue
+            if name == UNTRAINED or name not in scored:
                 report(name, 0.0)
-                pixels = pixels or (raw_pixels(parts) if name == "raw_pixels" else None)
-                scores, figures = pixels if name == "raw_pixels" and pixels else untrained(parts, report)
-                plan.run(name, seed).make_folder()
-                write_queries(plan.run(name, seed), scores)
-                notes = {"selected_on": "nothing: not trained", "notes": list(parts.notes)}
-                plan.run(name, seed).write_scores(figures | notes)
+                scored[name] = score_floor(name, replace(plan.settings, seed=seed), prepare_once, report)
+            run.make_folder()
+            write_queries(run, scored[name][0])
+            run.write_scores(scored[name][1])
+
+
+def compute_features(plan: Plan, tell: Report | None) -> None:
+    """Let features be there before any process wants them, with all cores at work."""
+    if plan.settings.recipe == HEAD_ONLY and any(cell.run.scores() is None for cell in plan.cells()):
+        prepare(
+            replace(plan.settings, patience=0), lambda stage, share: tell(stage, 0.0) if tell else None, features=True
+        )
 
 
 def rows_of(plan: Plan) -> list[Row]:
@@ -141,7 +152,7 @@ def leads_of(plan: Plan, name: str) -> dict[str, Lead]:
     """Return how far a loss is above each floor that has been scored."""
     if plan.kind(name) != "loss" or not plan.floors:
         return {}
-    pairs = {floor: pair(plan, name, floor) for floor in FLOORS}
+    pairs = {floor: pair(plan, name, floor) for floor in plan.floor_names()}
     return {floor: Lead(test, interval(seeds)) for floor, (test, seeds) in pairs.items() if test is not None}
 
 

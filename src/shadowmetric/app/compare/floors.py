@@ -1,26 +1,48 @@
 """What needs no training: a loss that is not clearly above these has learned nothing.
 
-raw_pixels    the image itself as its embedding: the middle square at 32 pixels or less, its pixels in a row
-untrained     the embedder as it was before the first step, of the same seed
+raw_pixels        the image itself as its embedding: the middle square at 32 pixels or less, its pixels in a row
+pooled_features   where training begins with pretrained weights: what the backbone gives a head, all dimensions of it
+untrained         the embedder as it was before the first step, of the same seed
 """
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from shadowmetric.app.data.feature_rows import FeatureRows
 from shadowmetric.app.data.loading import batches_in_order
 from shadowmetric.app.models.from_settings import embedder_for
 from shadowmetric.app.training.preparation import Parts
+from shadowmetric.app.training.runs.settings import TrainSettings, with_recipe
 from shadowmetric.app.training.scoring import parts_to_score, score_test, scores_of_rows
 from shadowmetric.evaluation import Scores
 from shadowmetric.progress import Report
 
 SIDE = 32  # pixels
-FLOORS = ("raw_pixels", "untrained")
+Preparation = Callable[..., Parts]
+RAW_PIXELS, POOLED, UNTRAINED = FLOORS = ("raw_pixels", "pooled_features", "untrained")
 
 
-def raw_pixels(parts: Parts) -> tuple[Scores, dict[str, Any]]:
+def floors_of(settings: TrainSettings) -> tuple[str, ...]:
+    """Return the floors below a training with these settings."""
+    return FLOORS if with_recipe(settings).weights not in (None, "none") else (RAW_PIXELS, UNTRAINED)
+
+
+def score_floor(
+    name: str, settings: TrainSettings, prepare: Preparation, report: Report
+) -> tuple[Scores, dict[str, Any]]:
+    """Return the scores of a floor for a seed, and what they were measured on. prepare: `preparation.prepare`."""
+    features = name != RAW_PIXELS and POOLED in floors_of(settings)
+    parts = prepare(replace(settings, patience=0), report, features=features)
+    score = {RAW_PIXELS: raw_pixels, POOLED: pooled_features, UNTRAINED: untrained}[name]
+    scores, figures = score(parts, report)
+    return scores, figures | {"selected_on": "nothing: not trained", "notes": list(parts.notes)}
+
+
+def raw_pixels(parts: Parts, report: Report | None = None) -> tuple[Scores, dict[str, Any]]:
     """Return the scores of the images themselves."""
     rows: dict[str, Tensor] = {}
     for name, split in parts_to_score(parts.dataset).items():
@@ -31,7 +53,14 @@ def raw_pixels(parts: Parts) -> tuple[Scores, dict[str, Any]]:
             small = torch.nn.functional.adaptive_avg_pool2d(batch.images.float() / 255, side)
             rows[name][done : done + len(small)] = small.flatten(1)
             done += len(small)
-    return scores_of_rows(rows, parts.dataset)
+    return scores_of_rows(rows, parts.dataset, report)
+
+
+def pooled_features(parts: Parts, report: Report | None = None) -> tuple[Scores, dict[str, Any]]:
+    """Return the scores of the backbone's features, compared by their directions as embeddings are."""
+    sources = {name: split.images for name, split in parts_to_score(parts.dataset).items()}
+    rows = {name: images.rows for name, images in sources.items() if isinstance(images, FeatureRows)}
+    return scores_of_rows(rows, parts.dataset, report)
 
 
 def untrained(parts: Parts, report: Report | None = None) -> tuple[Scores, dict[str, Any]]:

@@ -12,7 +12,7 @@ import yaml
 from filelock import FileLock
 
 from shadowmetric.app.compare.cells import Cell, ensure_folder
-from shadowmetric.app.compare.floors import FLOORS
+from shadowmetric.app.compare.floors import FLOORS, floors_of
 from shadowmetric.app.training.runs.run import Run, shell_quote
 from shadowmetric.app.training.runs.settings import TrainSettings, as_plain, check_settings, from_plain, with_recipe
 from shadowmetric.app.training.runs.yaml_text import parse_yaml
@@ -44,7 +44,11 @@ class Plan:
 
     def names(self) -> tuple[str, ...]:
         """Return every row of the table."""
-        return (*self.methods(), *(FLOORS if self.floors else ()))
+        return (*self.methods(), *self.floor_names())
+
+    def floor_names(self) -> tuple[str, ...]:
+        """Return what is scored without training."""
+        return floors_of(self.settings) if self.floors else ()
 
     def kind(self, name: str) -> str:
         """Return what a row is."""

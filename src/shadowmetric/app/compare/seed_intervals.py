@@ -33,11 +33,16 @@ class Difference(NamedTuple):
 
 
 def interval(values: Sequence[float]) -> Difference:
-    """Return the mean with Student's interval."""
+    """Return the mean with Student's 95 % interval; `seed_tests` corrects several for their number."""
+    return interval_at(values, LEVEL)
+
+
+def interval_at(values: Sequence[float], level: float) -> Difference:
+    """Return the mean with Student's interval at a level."""
     mean, count = float(np.mean(values)), len(values)
     if count < 2:
         return Difference(mean, None, None, count)
-    half = float(student_quantile(LEVEL, count - 1) * np.std(values, ddof=1) / math.sqrt(count))
+    half = float(student_quantile(level, count - 1) * np.std(values, ddof=1) / math.sqrt(count))
     return Difference(mean, mean - half, mean + half, count)
 
 

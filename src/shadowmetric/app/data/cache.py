@@ -94,9 +94,9 @@ def prepare_images(
     keep = estimated_bytes(resized) <= limit_bytes
     if not keep and not skip_broken:
         return Split(resized, split.labels, split.groups), []
-    loaded, broken = _read_all(resized, keep, tell)
+    loaded, broken = read_all(resized, keep, tell)
     if broken and not skip_broken:
-        raise DataMistake(_refusal(broken))
+        raise refusal_of(broken)
     whole = np.setdiff1d(np.arange(len(split)), list(broken))
     if len(whole) == 0:
         raise DataMistake(f"none of the {len(split)} images can be read; the first: {next(iter(broken.values()))}")
@@ -118,7 +118,7 @@ def estimated_bytes(images: ImageSource, looked_at: int = 31) -> float:
     return float(np.mean(sizes)) * len(images) if sizes else 0.0
 
 
-def _read_all(
+def read_all(
     images: ImageSource, keep: bool, tell: Callable[[int], None] | None
 ) -> tuple[list[Tensor], dict[int, str]]:
     """Return the images that can be read, in order, or nothing if they are not to be kept; and what is broken."""
@@ -142,10 +142,11 @@ def _read_all(
     return loaded, broken
 
 
-def _refusal(broken: dict[int, str]) -> str:
+def refusal_of(broken: dict[int, str]) -> DataMistake:
+    """Return the refusal of images that cannot be read, with the first reasons."""
     reasons = list(broken.values())
     more = f" And {len(reasons) - NAMED} more." if len(reasons) > NAMED else ""
-    return (
+    return DataMistake(
         f"{len(reasons)} images cannot be read: {' '.join(reasons[:NAMED])}{more} "
         "Repair or remove them; `shadowmetric train --broken skip` leaves them out."
     )

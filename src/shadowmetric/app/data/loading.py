@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 from shadowmetric.app.data.augmentation import NONE, Augmentation
 from shadowmetric.app.data.cache import ResizedImages
 from shadowmetric.app.data.dataset import Split
+from shadowmetric.app.data.feature_rows import FeatureRows
 from shadowmetric.app.data.images import ArrayImages
 from shadowmetric.app.data.preprocessing import Preprocessing
 from shadowmetric.batches.sampler import PKSampler
@@ -35,7 +36,7 @@ class Draw(NamedTuple):
 class Batch(NamedTuple):
     """Images as an embedder takes them."""
 
-    images: Tensor  # (batch, channels, size, size) uint8
+    images: Tensor  # (batch, channels, size, size) uint8; of feature rows (batch, features) float32
     labels: Tensor  # (batch,) int64
     numbers: list[int]  # in the split
     whole: list[int]  # the numbers of the whole batch, of which this is a rank's share
@@ -54,11 +55,13 @@ class Images:
 
     def __getitems__(self, draw: Draw) -> Batch:
         images, numbers = self.split.images, draw.numbers[draw.share.start : draw.share.stop]
+        labels = torch.from_numpy(self.split.labels[numbers])
+        if isinstance(images, FeatureRows):
+            return Batch(images.rows[torch.tensor(numbers)], labels, numbers, draw.numbers)
         if isinstance(images, ArrayImages):
             pixels = images.pixels[torch.tensor(numbers)]
         else:
             pixels = [images.read(number) for number in numbers]
-        labels = torch.from_numpy(self.split.labels[numbers])
         return Batch(self.augmentation(pixels, self.shape, draw.seed, draw.share.start), labels, numbers, draw.numbers)
 
 

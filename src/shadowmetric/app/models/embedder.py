@@ -58,8 +58,11 @@ class Embedder(nn.Module):
         self.notes: tuple[str, ...] = ()
 
     def forward(self, images: Tensor) -> Embeddings:
-        """Return the embeddings of a batch, (batch, dim), of length 1 unless the embedder was told otherwise."""
-        rows = self.head(self.features(images))
+        """Return the embeddings of a batch, (batch, dim), of length 1 unless the embedder was told otherwise.
+
+        Two dimensions are features already, (batch, features): those of a frozen backbone are computed once.
+        """
+        rows = self.head(images if images.ndim == 2 else self.features(images))
         rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
         return nn.functional.normalize(rows, dim=1) if self.unit else rows
 

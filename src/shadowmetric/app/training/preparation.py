@@ -19,10 +19,12 @@ from shadowmetric.app.data.image_kind import look_at
 from shadowmetric.app.data.preprocessing import Preprocessing, preprocessing_for
 from shadowmetric.app.data.splits import part_classes, part_images
 from shadowmetric.app.data.thinning import limit_per_class
+from shadowmetric.app.models.from_settings import embedder_for
+from shadowmetric.app.training.features.compute import Work, with_features
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings, resolve_settings, with_recipe
 from shadowmetric.errors import Mistake
-from shadowmetric.progress import Report
+from shadowmetric.progress import Report, silent
 
 LEAST_CLASSES = 20  # of a training split, to hold whole ones out
 
@@ -45,8 +47,11 @@ class Parts:
         return int(self.train.labels.max()) + 1
 
 
-def prepare(settings: TrainSettings, report: Report | None = None) -> Parts:
-    """Read the data that the settings name and part it."""
+def prepare(settings: TrainSettings, report: Report | None = None, *, features: bool = False) -> Parts:
+    """Read the data that the settings name and part it.
+
+    features: take what the backbone makes of the images, with its first weights, in their place.
+    """
     dataset = open_dataset(
         settings.data, settings.data_root, allow_partial=settings.allow_partial, split=settings.split
     )
@@ -60,7 +65,11 @@ def prepare(settings: TrainSettings, report: Report | None = None) -> Parts:
         channels=shape.channels,
         images="photo" if look is None else look.kind,
     )
-    dataset = with_resized(dataset, shape, settings, report)
+    if features:
+        work = Work(embedder_for(settings), shape, settings, report or silent)
+        dataset = with_features(dataset, work)
+    else:
+        dataset = with_resized(dataset, shape, settings, report)
     train, validation, how = split_for_selection(dataset, settings)
     labels = np.unique(train.labels, return_inverse=True)[1].astype(np.int64)
     seen = () if look is None else (f"{look.sentence()}; training changes them as --augment {look.kind} does.",)

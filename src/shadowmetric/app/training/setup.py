@@ -32,7 +32,7 @@ from shadowmetric.app.training.memory import (
 from shadowmetric.app.training.optimizer import build_optimizer
 from shadowmetric.app.training.preparation import Parts, prepare
 from shadowmetric.app.training.runs.lock import RunLock
-from shadowmetric.app.training.runs.recipes import Recipe
+from shadowmetric.app.training.runs.recipes import HEAD_ONLY, Recipe
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings, recipe_settings
 from shadowmetric.app.training.scoring import BATCH, How
@@ -92,7 +92,9 @@ class Training:
 
     def learned(self) -> dict[str, Any]:
         """Return what has a state dict."""
-        parts = {"embedder": self.bare_embedder, "loss": self.loss, "optimizer": self.optimizer}
+        embedder = self.bare_embedder
+        learned = embedder.head if self.settings.recipe == HEAD_ONLY else embedder
+        parts = {"embedder": learned, "loss": self.loss, "optimizer": self.optimizer}
         return parts if self.accelerator.scaler is None else parts | {"scaler": self.accelerator.scaler}
 
     def save(self) -> None:
@@ -157,7 +159,7 @@ def set_up(
     if not resume:
         run.check_free()
     checkpoint.seed_everything(settings.seed)
-    parts = prepare(settings, report)
+    parts = prepare(settings, report, features=settings.recipe == HEAD_ONLY)
     settings, recipe = parts.settings, recipe_settings(parts.settings)
     check_tracker(settings.track)
     accelerator = Accelerator(
@@ -171,7 +173,11 @@ def set_up(
     if resume:
         from_main(accelerator, lock.take)
     begun = resume and run.state_file.exists()  # then the first weights are not needed again
-    embedder = embedder_for(replace(settings, weights=None) if begun else settings).to(accelerator.device)
+    frozen = settings.recipe == HEAD_ONLY  # then the state has the head alone
+    embedder = embedder_for(replace(settings, weights=None) if begun and not frozen else settings)
+    if frozen:
+        embedder.backbone.requires_grad_(False)
+    embedder.to(accelerator.device)
     loss = loss_for(settings, parts.classes).to(accelerator.device)
     show = show if accelerator.is_main_process else Silent()
     wrapped, optimizer = accelerator.prepare(embedder, build_optimizer(embedder, loss, recipe))

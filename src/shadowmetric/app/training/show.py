@@ -89,6 +89,7 @@ class Screen(Silent):
         self.live: Any = None
         self.next = 0.0 if self.console.is_terminal else time.monotonic() + FIRST
         self.warned: set[str] = set()
+        self.begun: tuple[str, float, float] = ("", 0.0, 0.0)  # a stage, when it was first heard of, and how far it was
 
     def notes(self, sentences: tuple[str, ...]) -> None:
         """Print each sentence."""
@@ -97,9 +98,15 @@ class Screen(Silent):
 
     def stage(self, name: str, share: float) -> None:
         """Move the line, if it is time."""
+        now = time.monotonic()
+        if self.begun[0] != name or share < self.begun[2]:
+            self.begun = name, now, share
         if self.wants():
             between = f" {bar(share)}" if self.console.is_terminal else ":"
-            self._move(f"{name}{between} {100 * share:.0f} %")
+            _, began, before = self.begun
+            left = (now - began) * (1 - share) / (share - before) if share > before else None
+            after = "" if left is None or now - began < FIRST else f"  {duration(left)} left"
+            self._move(f"{name}{between} {100 * share:.0f} %{after}")
 
     def wants(self) -> bool:
         """Return whether the line has stood for a while."""

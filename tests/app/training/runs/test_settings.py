@@ -41,7 +41,7 @@ def test_the_help_says_the_defaults_of_the_recipes(name):
     ("settings", "sentence"),
     [
         ({"loss": "tripple"}, "--loss is 'tripple'; choose one of shadow, triplet"),
-        ({"recipe": "best"}, "--recipe is 'best'; choose one of default, paper"),
+        ({"recipe": "best"}, "--recipe is 'best'; choose one of default, head, paper"),
         ({"select_on": "train"}, "--select-on is 'train'"),
         ({"epochs": 0}, "--epochs is 0; it must be 1 or more"),
         ({"per_class": 1}, "--per-class is 1; it must be 2 or more"),

@@ -10,7 +10,8 @@ default      chosen by measurement (LOG.md has the sweep's tables), apart for we
 
 from dataclasses import dataclass
 
-RECIPES = ("default", "paper")
+HEAD_ONLY = "head"
+RECIPES = ("default", HEAD_ONLY, "paper")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +78,25 @@ PRETRAINED = Recipe(
     patience=4,
     mining_unit="loss",
 )
+HEAD = Recipe(
+    loss="shadow",
+    epochs=30,
+    batch=512,
+    per_class=8,
+    optimizer="adamw",
+    learning_rate=1e-3,
+    head_learning_rate=1e-3,
+    weight_decay=1e-4,
+    warmup=0.1,
+    freeze_batch_norm=True,
+    augment="none",
+    patience=8,
+    mining_unit="loss",
+)
 
 
 def recipe_for(name: str, pretrained: bool) -> Recipe:
     """Return the recipe of that name."""
+    if name == HEAD_ONLY:
+        return HEAD
     return PAPER if name == "paper" else PRETRAINED if pretrained else FROM_SCRATCH

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 from shadowmetric.app.data.augmentation import AUTO, KINDS
 from shadowmetric.app.data.catalogue import data_root
 from shadowmetric.app.data.image_kind import ImageKind
-from shadowmetric.app.training.runs.recipes import RECIPES, Recipe, recipe_for
+from shadowmetric.app.training.runs.recipes import HEAD_ONLY, RECIPES, Recipe, recipe_for
 from shadowmetric.batches.budget import parse_bytes
 from shadowmetric.errors import Mistake
 from shadowmetric.integrations.pml_losses import PREFIX, check_pml_loss
@@ -64,7 +64,8 @@ class TrainSettings:
     select_on: str = "validation"
     """What chooses the best epoch: validation, or test, which makes the scores too good and is stamped on them."""
     recipe: str = "default"
-    """default, whose values stand beside the options below, or paper: the published protocol to the letter."""
+    """default, whose values stand beside the options below; head: a frozen backbone with pretrained weights, whose
+    features are computed once, and a head in seconds; or paper: the published protocol to the letter."""
     loss: str | None = None
     """shadow, triplet or another by its name (--loss ? lists them all), or pml:NAME, a loss of
     pytorch-metric-learning by the name of its class. Default: normalized_softmax; shadow from pretrained weights, in
@@ -194,6 +195,8 @@ def check_settings(settings: TrainSettings) -> None:
         )
     if settings.memory_budget is not None:
         parse_bytes(settings.memory_budget)
+    if settings.recipe == HEAD_ONLY:
+        check_frozen(settings)
     if settings.channels not in (None, 1, 3):
         raise Mistake(f"--channels is {settings.channels}; it must be 1 (gray) or 3 (color).")
     if settings.size is not None and settings.resize is not None and settings.size > settings.resize:
@@ -202,6 +205,25 @@ def check_settings(settings: TrainSettings) -> None:
         value = getattr(settings, name)
         if value is not None and not 0 <= value < 1:
             raise Mistake(f"{option(name)} is {value}; it must be a share, from 0 to below 1.")
+
+
+def check_frozen(settings: TrainSettings) -> None:
+    """Refuse what makes no sense where the backbone is frozen and its features are computed once."""
+    if settings.weights in (None, "none"):
+        raise Mistake(
+            "--recipe head trains a head on the features of a pretrained backbone; give its weights by --weights FILE, "
+            "or --weights pretrained."
+        )
+    if settings.augment not in (None, "none"):
+        raise Mistake(
+            f"--augment is {settings.augment}, and --recipe head computes features once, of images as they are; leave "
+            "it out, or train the backbone as well by another --recipe."
+        )
+    if settings.memory_budget is not None:
+        raise Mistake(
+            "--memory-budget plans the backbone's steps, and --recipe head has none; leave it out: what mining and the "
+            "loss use is --scratch-mb."
+        )
 
 
 def check_with_pml(settings: TrainSettings) -> None:

@@ -1,0 +1,1 @@
+"""Which losses gain from a large batch: linear heads on pooled features."""
