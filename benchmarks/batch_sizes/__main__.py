@@ -134,7 +134,7 @@ def main() -> None:
         with given.out.open(encoding="utf-8") as file:
             done = {tuple(row[column] for column in COLUMNS[:7]) for row in csv.DictReader(file)}
     with given.out.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
+        writer: csv.DictWriter[str] = csv.DictWriter(file, COLUMNS)
         if not done:
             writer.writeheader()
         for name, batch, seed, rate in cells:

@@ -53,7 +53,7 @@ def main() -> None:
     kept, held = part_classes(train.labels, HELD_OUT, seed=0)
     arrays = {"train_features": pooled(train), "train_labels": train.labels, "kept": kept, "held": held}
     with given.out.open("wb") as file:
-        np.savez(file, **arrays, test_features=pooled(test), test_labels=test.labels)
+        np.savez(file, allow_pickle=False, **arrays, test_features=pooled(test), test_labels=test.labels)
 
 
 if __name__ == "__main__":
