@@ -70,7 +70,7 @@ def test_no_product_that_a_flag_could_shorten_decides(name, way, monkeypatch):
 
 def test_the_types_of_products_are_seen():
     with ProductTypes() as products:
-        torch.ones(2, 3) @ torch.ones(3, 2)
+        torch.mm(torch.ones(2, 3), torch.ones(3, 2))
     assert products.types == {torch.float32}
 
 

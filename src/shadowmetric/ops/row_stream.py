@@ -58,8 +58,9 @@ class _RowStream(torch.autograd.Function):
         ctx.small = _is_small(sides) and any(ctx.needs_input_grad)
         if ctx.small:
             return _keep_slopes(ctx, references, sides, (square, other_square))
-        grids = sides.grids[: 1 if references is None else 2]
-        ctx.save_for_backward(embeddings, references, *(part for grid in grids for part in (grid.square, grid.length)))
+        compared = sides.grids[: 1 if references is None else 2]
+        known = (part for grid in compared for part in (grid.square, grid.length))
+        ctx.save_for_backward(embeddings, references, *known)
         for top, bottom, values in sides.blocks():
             inputs = values, square[top:bottom], other_square
             out.append(add_terms(terms(top, bottom), inputs, stream))
