@@ -18,16 +18,21 @@ from torch import Tensor, nn
 
 from benchmarks.measure import step
 from benchmarks.run import PLACE_COLUMNS, Row, place
-from shadowmetric.app.doctor.devices.contenders import PEERS, Contender, Program, contenders
+from shadowmetric.app.doctor.devices.contenders import OURS, PEERS, Contender, Program, contenders
 from shadowmetric.app.doctor.devices.counts import Counts, HostRead
 from shadowmetric.app.doctor.devices.figures import figures_or_reason
 from shadowmetric.app.doctor.devices.loss_steps import Case, split_weights
 from shadowmetric.app.doctor.devices.pretended_device import count_step
+from shadowmetric.losses.exhaustive import is_exhaustive
+from shadowmetric.losses.mined import MinedLoss
+from shadowmetric.mining.checked_batch import CheckedBatch
+from shadowmetric.mining.ways import choose_way
 
 FIGURES = ("kernels", "waits", "largest_bytes", "forward_us", "backward_us", "total_us", "ratio", "reason")
-COLUMNS = ("loss", "miner", "batch", "dim", "per_class", "contender", *FIGURES, *PLACE_COLUMNS)
+COLUMNS = ("loss", "miner", "batch", "dim", "per_class", "contender", "way", *FIGURES, *PLACE_COLUMNS)
 ROUND_SECONDS = 0.03  # that a contender runs in a round
 PATIENCE_SECONDS = 10.0  # after which a case gets no further round
+MOST_VALUES = 2048  # rows of a step that reads from the device: it is counted with values, in gigabytes beyond
 
 
 @dataclass
@@ -53,7 +58,7 @@ def measure_case(case: Case, rounds: int) -> list[Row]:
     field = contenders(case)
     counts = {one.name: count_program(case, one) for one in field}
     running = [one for one in field if one.program is not None and "reason" not in counts[one.name]]
-    times = time_programs(case, running, rounds)
+    times = time_programs(case, running, rounds) if rounds else {}
     peers = [times[name].total for name in PEERS if name in times]
     rows = []
     for one in field:
@@ -62,29 +67,46 @@ def measure_case(case: Case, rounds: int) -> list[Row]:
             best = times[one.name]
             figures |= {f"{name}_us": getattr(best, name) * 1e6 for name in ("forward", "backward", "total")}
             figures["ratio"] = best.total / min(peers) if peers else None
-        rows.append(dict.fromkeys(COLUMNS) | asdict(case) | {"contender": one.name} | figures | place())
+        named = {"contender": one.name, "way": way_of(case) if one.name == OURS else None}
+        rows.append(dict.fromkeys(COLUMNS) | asdict(case) | named | figures | place())
     return rows
 
 
+def way_of(case: Case) -> str:
+    """Return the way that a CPU takes: as `mining/ways` says, or "streamed" where there is nothing to mine."""
+    loss = case.build()
+    if not isinstance(loss, MinedLoss) or is_exhaustive(loss.miner):
+        return "streamed"
+    return choose_way(CheckedBatch(*case.inputs()), loss.miner)
+
+
 def count_program(case: Case, contender: Contender) -> Row:
-    """Return kernels, waits and largest tensor of a contender's step, or the reason why there are none."""
+    """Return kernels, waits and largest tensor of a contender's step, or the reason why there are none.
+
+    Nothing, without a reason, for a large step that reads from the device.
+    """
     program = contender.program
     if program is None:
         return {"reason": contender.reason}
 
     def figures() -> dict[str, Any]:
-        counts = count_at_any_size(program, *case.inputs())
+        try:
+            counts = count_at_any_size(program, *case.inputs())
+        except HostRead:
+            return {}
         return {name: getattr(counts, name) for name in ("kernels", "waits", "largest_bytes")}
 
     return figures_or_reason(figures, contender.name)
 
 
 def count_at_any_size(program: Program, embeddings: Tensor, labels: Tensor) -> Counts:
-    """Count by shapes alone, or with values if the step reads any."""
+    """Count by shapes alone, or with values if the step reads any; `HostRead` if it does and is large."""
     run, weights = split_weights(program) if isinstance(program, nn.Module) else (program, [])
     try:
         return count_step(run, embeddings, labels, *weights, values=False)
     except HostRead:
+        if len(embeddings) > MOST_VALUES:
+            raise
         return count_step(run, embeddings, labels, *weights)
 
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from every_loss import CLASSES, LOSSES
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import shadowmetric as sm
 from shadowmetric.losses import mined
@@ -39,6 +40,38 @@ def test_autocast_changes_no_bit(name, way, monkeypatch):
     for expected, answer in zip(plain, cast, strict=True):
         assert answer.dtype == expected.dtype
         assert torch.equal(answer, expected)
+
+
+class ProductTypes(TorchDispatchMode):
+    """Notes the types that matrix products are computed in."""
+
+    def __init__(self):
+        super().__init__()
+        self.types = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.overloadpacket.__name__ in ("mm", "addmm", "addmm_", "bmm", "baddbmm", "mv", "dot"):
+            self.types |= {one.dtype for one in args if isinstance(one, torch.Tensor)}
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("way", ["matrix", "slots"])
+@pytest.mark.parametrize("name", [name for name in LOSSES if name != "group"])  # its game multiplies probabilities
+def test_no_product_that_a_flag_could_shorten_decides(name, way, monkeypatch):
+    """TF32 is of float32 products: there are none before backward, on the ways that other devices take."""
+    if way == "slots":
+        monkeypatch.setattr(mined, "choose_way", lambda batch, miner, fused: "slots" if miner.fits_slots else "class")
+    embeddings, labels = made()
+    loss = LOSSES[name](embeddings.shape[1])
+    with ProductTypes() as products:
+        loss(embeddings.requires_grad_(), labels)
+    assert products.types <= {torch.float64}
+
+
+def test_the_types_of_products_are_seen():
+    with ProductTypes() as products:
+        torch.mm(torch.ones(2, 3), torch.ones(3, 2))
+    assert products.types == {torch.float32}
 
 
 @pytest.mark.parametrize("precision", ["high", "medium"])

@@ -26,6 +26,7 @@ from tools.pages.integration_tables import (
     trainers_table,
 )
 from tools.pages.large_batch_tables import batch_sizes_table, large_losses_table
+from tools.pages.paths_tables import kernels_table, times_table
 from tools.pages.record_files import record_file
 from tools.pages.serving_tables import connections_table, device_table, load_table, parity_table, search_table
 
@@ -57,6 +58,10 @@ def make_measured_tables(root: Path) -> dict[str, dict[str, Table]]:
         "docs/pytorch-metric-learning.md": {
             "trainers": trainers_table(trainers, "pytorch-metric-learning"),
             "pml": make_comparison_table(rows("pml.csv")),
+        },
+        "docs/paths.md": {
+            "kernels": kernels_table(rows("paths-counts.csv")),
+            "times": times_table(rows("paths.csv")),
         },
         "docs/training.md": {"from-scratch": from_scratch_table(rows("from-scratch.csv"))},
         "docs/lightning.md": {"trainers": trainers_table(trainers, "Lightning")},

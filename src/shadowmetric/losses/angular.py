@@ -24,14 +24,14 @@ from shadowmetric.losses.row_loss import RowSettings, log_sum_exp_without
 from shadowmetric.losses.sums import SummedLoss, Sums, mean_of, mean_of_real
 from shadowmetric.mining.checked_batch import NAMING, CheckedBatch
 from shadowmetric.mining.pairs import LabelPairs, RelationPairs, pairs_of
-from shadowmetric.ops.memory import NOTHING, Bytes, Cost, each, streaming_phases, width_of
+from shadowmetric.ops.memory import KNOWN_LENGTHS, NOTHING, Bytes, Cost, each, streaming_phases, width_of
 from shadowmetric.ops.pair_measures import pair_measures
 from shadowmetric.ops.row_stream import Stream, TermList, row_stream
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import AnyLabels, Embeddings, References, Scalar
 
-TEMPORARIES = 8.0  # blocks that one block of pairs makes
+TEMPORARIES = 4.0  # blocks that one block of pairs makes
 
 
 def angular_loss(
@@ -80,7 +80,7 @@ class AngularLoss(SummedLoss):
         phases = streaming_phases(
             self.scratch_bytes, dtype, TEMPORARIES, normalize=self.normalize, pairs=True, references=references
         )
-        kept = copy + Bytes(row=2.0 * width.working, reference=2.0 * width.working)
+        kept = copy + Bytes(row=KNOWN_LENGTHS + 2.0 * width.working, reference=KNOWN_LENGTHS + 2.0 * width.working)
         kept = kept + each(unit, count * (40.0 + 7 * width.working))
         peaks = tuple(pairs + part for part in phases)
         return Cost(kept, (*peaks, NAMING)) if references else Cost(kept, peaks).own()

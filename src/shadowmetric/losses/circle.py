@@ -45,7 +45,7 @@ class CircleLoss(RowLoss):
     """Circle loss of a batch. margin is in cosine: how far from 1 and 0 similarities may stay."""
 
     unit = "cosine"
-    temporaries = 14.0
+    temporaries = 8.0
 
     def __init__(self, *, margin: float = 0.4, scale: float = 80.0, **settings: Unpack[RowSettings]):
         super().__init__(**settings)
@@ -64,9 +64,10 @@ class CircleLoss(RowLoss):
 
     def _row_totals(self, masks: Masks, similarity: Tensor) -> Tensor:
         """Return the loss of each row, 0 if it counts not, and whether it counts."""
-        weight = torch.where(masks.positive, similarity - 1 - self.margin, similarity + self.margin).detach()
-        weight = torch.where(masks.positive, weight.clamp_max(0), weight.clamp_min(0)) * self.scale
-        values = weight * torch.where(masks.positive, similarity - 1 + self.margin, similarity - self.margin)
+        now = similarity.detach()
+        pulls, pushes = (now - (1 + self.margin)).clamp_max(0), (now + self.margin).clamp_min(0)
+        weight = torch.where(masks.positive, pulls, pushes) * self.scale
+        values = weight * torch.where(masks.positive, similarity - (1 - self.margin), similarity - self.margin)
         pull, push = (log_sum_exp_without(values, ~mask, LEAST) for mask in masks)
         counts = masks.positive.any(1, keepdim=True) & masks.negative.any(1, keepdim=True)
         loss = softplus(torch.where(counts, pull + push, 0.0))

@@ -44,7 +44,7 @@ class ContrastiveLoss(RowLoss):
     """Contrastive loss of a batch. margin is in distance."""
 
     unit = "distance"
-    temporaries = 11.0
+    temporaries = 8.0
 
     def __init__(
         self,

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from shadowmetric.losses.distances import squared_distance
-from shadowmetric.losses.reductions import Totals
+from shadowmetric.losses.reductions import Reduction
+from shadowmetric.losses.sums import Sums, sums_of
 from shadowmetric.losses.triplet_margins import TripletMargins, widened
 from shadowmetric.mining import AllMiner, SemiHardMiner
 from shadowmetric.mining.checked_batch import CheckedBatch
@@ -26,10 +27,12 @@ from shadowmetric.ops.pair_measures import Measure
 from shadowmetric.ops.row_graph import Term
 from shadowmetric.ops.row_stream import Stream, row_stream
 from shadowmetric.ops.rows import working_dtype
+from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Hinge, Miner
 
-STREAMED = 14.0  # blocks that a streamed triplet term makes
+STREAMED = 14.0  # blocks that a streamed triplet term makes of one positive of each row
+MORE_POSITIVES = 3.0  # and of each further one
 
 
 def is_exhaustive(miner: Miner) -> TypeGuard[AllMiner | SemiHardMiner]:
@@ -37,19 +40,20 @@ def is_exhaustive(miner: Miner) -> TypeGuard[AllMiner | SemiHardMiner]:
     return isinstance(miner, AllMiner) or (isinstance(miner, SemiHardMiner) and miner.negatives == "all")
 
 
-def all_triplet_totals(
+def all_triplet_sums(
     batch: CheckedBatch,
     miner: AllMiner | SemiHardMiner,
     measure: Measure,
     hinge: Hinge,
+    reduction: Reduction,
     *,
     normalize: bool = True,
     slots: int | None = None,
     margins: TripletMargins | None = None,
     debug: bool = False,
     scratch_bytes: int = SCRATCH_BYTES,
-) -> Totals:
-    """Return the totals over every triplet the miner would list. slots: the most positives of a row, if known.
+) -> Sums:
+    """Return the sums over every triplet the miner would list. slots: the most positives of a row, if known.
 
     margins: where they differ from the loss's own.
     """
@@ -60,7 +64,7 @@ def all_triplet_totals(
     rows, others = batch.embeddings, batch.references  # not given: a graph must not keep the rows on the grid
 
     def terms(start: int, stop: int) -> Sequence:
-        negative = ~pairs.not_negative(start, stop)
+        same = pairs.not_negative(start, stop)
         more = None if margins is None else margins.of_block(slice(start, stop))
         mined_at = None  # what the miner compares, and |a|^2, where the loss compares other rows
         if isinstance(miner, SemiHardMiner) and miner.comparison.unit_rows != normalize:
@@ -73,37 +77,45 @@ def all_triplet_totals(
             partner, real = positives.of(start, stop, min(slot + at_once, slots), after=slot)
 
             def term(dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
-                mask = real[:, :, None] & negative[:, None]  # (rows, slots, references)
                 if isinstance(miner, SemiHardMiner):
-                    compared = _compare(miner, dots, square, other_square) if mined_at is None else mined_at
-                    mask = mask & _inside(miner, *compared, partner)
-                closer = measure(dots.gather(1, partner), square, other_square[partner])
-                farther = measure(dots, square, other_square)
-                closer = closer[:, :, None] if more is None else widened(closer[:, :, None], more(partner))
-                value = torch.where(mask, hinge(closer, farther[:, None]), 0.0)
-                return torch.stack([part.sum((1, 2)) for part in (value, mask, value > 0)], 1)
+                    compared = _compare(miner, dots, square, other_square, normalize) if mined_at is None else mined_at
+                    mask = _inside(miner, *compared, partner, same)  # (rows, slots, references)
+                else:
+                    mask = ~same[:, None]
+                mask = mask & real[:, :, None]
+                apart = measure(dots, square, other_square)
+                closer = apart.gather(1, partner)[:, :, None]
+                closer = closer if more is None else widened(closer, more(partner))
+                value = hinge(closer, apart[:, None]) * mask
+                counted = value > 0 if reduction == "mean_nonzero" else mask
+                return torch.stack([value.sum((1, 2)), counted.sum((1, 2))], 1)
 
             return term
 
         return [partner_term(slot) for slot in range(0, slots, at_once)]
 
-    temporaries = STREAMED * at_once + pairs.temporaries
-    stream = Stream(normalize, exact=True, outputs=3, temporaries=temporaries, scratch_bytes=scratch_bytes)
-    totals = row_stream(rows, others, terms, stream).sum(0)
-    return Totals(*totals.to(working_dtype(rows.dtype, batch.others.dtype)))
+    temporaries = STREAMED + MORE_POSITIVES * (at_once - 1) + pairs.temporaries
+    stream = Stream(normalize, exact=True, outputs=2, temporaries=temporaries, scratch_bytes=scratch_bytes)
+    total, count = row_stream(rows, others, terms, stream).sum(0).to(working_dtype(rows.dtype, batch.others.dtype))
+    return sums_of((total, 0 if reduction == "sum" else count))
 
 
 @torch.no_grad()
-def _compare(miner: SemiHardMiner, dots: Tensor, square: Tensor, other_square: Tensor) -> tuple[Tensor, Tensor]:
+def _compare(
+    miner: SemiHardMiner, dots: Tensor, square: Tensor, other_square: Tensor, unit: bool
+) -> tuple[Tensor, Tensor]:
     """Return what the miner compares, and |a|^2, of rows as the loss compares them."""
+    if unit:
+        return 2 - 2 * dots, square
     if miner.comparison.of_gaps:
         return (dots - square).abs(), square
     return squared_distance(dots, square, other_square), square
 
 
 @torch.no_grad()
-def _inside(miner: SemiHardMiner, compared: Tensor, square: Tensor, partner: Tensor) -> Tensor:
-    """Return which columns lie in the windows of the partners: (rows, slots, references)."""
+def _inside(miner: SemiHardMiner, compared: Tensor, square: Tensor, partner: Tensor, same: Tensor) -> Tensor:
+    """Return which columns of another class lie in the windows of the partners: (rows, slots, references)."""
     floor = compared.gather(1, partner)
     upper = miner.comparison.upper_end(floor, miner.margin, square)
-    return (compared[:, None] > floor[:, :, None]) & (compared[:, None] < upper[:, :, None])
+    others = compared.masked_fill(same, NEVER)[:, None]
+    return (others > floor[:, :, None]) & (others < upper[:, :, None])

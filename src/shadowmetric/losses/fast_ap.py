@@ -44,7 +44,7 @@ def fast_ap_loss(
 class HistogramOfRows(RowLoss):
     """A loss of a histogram of each row, with so many bins."""
 
-    temporaries = 14.0
+    temporaries = 11.0
 
     def __init__(self, bins: int, **settings: Unpack[RowSettings]):
         super().__init__(**settings)

@@ -29,7 +29,7 @@ from shadowmetric.checks import check_margin
 from shadowmetric.losses.proxies import ProxyLoss, ProxySettings, loss_with_centers
 from shadowmetric.losses.sums import Sums, sums_of
 from shadowmetric.mining.checked_batch import CheckedBatch
-from shadowmetric.ops.memory import Bytes, Cost, each, streaming_phases, width_of
+from shadowmetric.ops.memory import KNOWN_LENGTHS, Bytes, Cost, each, streaming_phases, width_of
 from shadowmetric.ops.row_stream import Stream, TermList, row_stream
 from shadowmetric.ops.row_support import row_support
 from shadowmetric.ops.rows import working_dtype
@@ -95,7 +95,8 @@ class GroupLoss(ProxyLoss):
             center_number=4.0 * width.working,
         )
         phases = streaming_phases(self.scratch_bytes, dtype, TEMPORARIES, references=references)
-        kept = Bytes(row=64.0, reference=64.0 if references else 0.0)
+        row = 64.0 + KNOWN_LENGTHS
+        kept = Bytes(row=row, reference=row if references else 0.0, center=KNOWN_LENGTHS)
         cost = Cost(kept, tuple(phase + game + labels + rows for phase in phases))
         return cost if references else cost.own()
 

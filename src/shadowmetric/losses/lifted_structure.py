@@ -52,7 +52,7 @@ class LiftedStructureLoss(RowLoss):
     """
 
     unit = "distance"
-    temporaries = 12.0
+    temporaries = 7.0
     pair_kept, pair_peak = (33, 9), (40, 13)
 
     def __init__(self, margin: float = 1.0, **settings: Unpack[RowSettings]):

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_choice, check_margin, check_scratch, check_slots, check_triplets
-from shadowmetric.losses.exhaustive import all_triplet_totals, is_exhaustive
+from shadowmetric.losses.exhaustive import all_triplet_sums, is_exhaustive
 from shadowmetric.losses.mined_cost import mined_cost
 from shadowmetric.losses.reductions import Reduction, check_reduction, reduce_totals, totals_of
 from shadowmetric.losses.slopes import Slopes
@@ -87,7 +87,7 @@ class MinedLoss(SummedLoss):
     device never waits for the host, and torch.compile makes one graph; without it the labels are asked.
     fused: search and add up by Triton's kernels, for large batches on a GPU: no block of distances is ever stored. Not
     the default, since nobody has measured them on a GPU yet. Unit rows of float32 or half types.
-    scratch_bytes: what mining and streaming may use beyond inputs and results; 64 times as much on other devices
+    scratch_bytes: what mining and streaming may use beyond inputs and results; 128 times as much on other devices
     than a CPU.
     debug: check values (finite, in range) on any device; on a CPU they always are.
     """
@@ -224,18 +224,18 @@ class MinedLoss(SummedLoss):
         return TripletMargins(batch, self.margin, self.by_class) if graded or self.by_class is not None else None
 
     def _sums_of_all(self, batch: CheckedBatch, miner: AllMiner | SemiHardMiner) -> Sums:
-        totals = all_triplet_totals(
+        return all_triplet_sums(
             batch,
             miner,
             self.measure,
             self.hinge,
+            self.reduction,
             normalize=self.normalize,
             slots=self.slots,
             margins=self._margins(batch),
             debug=self.debug,
             scratch_bytes=self.scratch_bytes,
         )
-        return reduce_totals(totals, self.reduction)
 
     def describe_settings(self) -> str:
         """Return the settings as text, the margin with its unit."""

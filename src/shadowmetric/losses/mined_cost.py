@@ -8,7 +8,7 @@ import torch
 from shadowmetric.losses.exhaustive import STREAMED, is_exhaustive
 from shadowmetric.mining.checked_batch import NAMING
 from shadowmetric.mining.miner import TripletMiner
-from shadowmetric.ops.memory import Bytes, Cost, each, gathering_phases, streaming_phases, width_of
+from shadowmetric.ops.memory import KNOWN_LENGTHS, Bytes, Cost, each, gathering_phases, streaming_phases, width_of
 from shadowmetric.types import Miner
 
 NUMBERS_KEPT = 6  # of a triplet: two slopes of each pair, and what the hinge saves for backward
@@ -31,7 +31,8 @@ def _stream_cost(
 ) -> tuple[Bytes, list[Bytes]]:
     working = width_of(dtype).working
     rows = Bytes(row=80.0 + 8 * working, reference=64.0)
-    kept = Bytes(row=40.0 + working, reference=16.0 + (8 + working if references else 0))
+    other = KNOWN_LENGTHS + 8 + working if references else 0.0
+    kept = Bytes(row=KNOWN_LENGTHS + 40.0 + working, reference=16.0 + other)
     parts = streaming_phases(scratch_bytes, dtype, STREAMED, normalize=normalize, exact=True, references=references)
     return kept, [rows + part for part in parts]
 

@@ -71,7 +71,7 @@ class MultiSimilarityLoss(RowLoss):
     epsilon: a pair counts if it is no easier than its hardest rival by more than this; with None every pair counts.
     """
 
-    temporaries = 11.0
+    temporaries = 8.0
     slopes_kept = True
 
     def __init__(

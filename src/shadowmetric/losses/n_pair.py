@@ -45,7 +45,7 @@ class NPairLoss(RowLoss):
     labels, for which an accelerator waits once.
     """
 
-    temporaries = 8.0
+    temporaries = 6.0
     places_kept = True
 
     def __init__(self, *, temperature: float = 1.0, l2_weight: float = 0.0, **settings: Unpack[RowSettings]):

@@ -26,7 +26,7 @@ from shadowmetric.losses.sums import SummedLoss, Sums, mean_of
 from shadowmetric.mining.checked_batch import CheckedBatch
 from shadowmetric.ops.exact_blocks import Sides
 from shadowmetric.ops.grid_rows import GridRows
-from shadowmetric.ops.memory import Bytes, Cost, slopes_of_small, streaming_phases, width_of
+from shadowmetric.ops.memory import KNOWN_LENGTHS, Bytes, Cost, slopes_of_small, streaming_phases, width_of
 from shadowmetric.ops.row_stream import Stream, TermList, Terms, row_stream
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import scratch_on
@@ -145,9 +145,9 @@ class ClassLoss(ProxyLoss):
         """Return the bytes of streaming the rows, and references if there are any, against blocks of the centers."""
         width, share = width_of(dtype), self.classes_at_once(dtype) / self.classes
         kept = Bytes(
-            row=4.0 * width.working,
-            reference=4.0 * width.working if references else 0.0,
-            center=self.center_kept(width.working),
+            row=KNOWN_LENGTHS + 4.0 * width.working,
+            reference=KNOWN_LENGTHS + 4.0 * width.working if references else 0.0,
+            center=KNOWN_LENGTHS + self.center_kept(width.working),
         ) + slopes_of_small(dtype)
         rows = kept + Bytes(center=8.0 + 2.0 * self.center_kept(width.working))
         phases = streaming_phases(self.scratch_bytes, dtype, TEMPORARIES, columns="center", references=references)

@@ -22,7 +22,7 @@ from shadowmetric.losses.proxies import LEAST, ProxyLoss, ProxySettings, loss_wi
 from shadowmetric.losses.row_loss import log_sum_exp_without
 from shadowmetric.losses.sums import Sums
 from shadowmetric.mining.checked_batch import CheckedBatch
-from shadowmetric.ops.memory import Bytes, Cost, streaming_phases, width_of
+from shadowmetric.ops.memory import KNOWN_LENGTHS, Bytes, Cost, streaming_phases, width_of
 from shadowmetric.ops.row_stream import Stream, TermList, row_stream
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 from shadowmetric.types import Embeddings, Scalar
@@ -69,7 +69,8 @@ class ProxyAnchorLoss(ProxyLoss):
         """Return the bytes of streaming the proxies against the rows, and the references if there are any."""
         width = width_of(dtype)
         several = 2.0 if references else 1.0
-        kept = Bytes(center=several * (8 + 6 * width.working) + 16, row=8.0, reference=8.0 if references else 0.0)
+        row, center = 8.0 + KNOWN_LENGTHS, 16.0 + KNOWN_LENGTHS + several * (8 + 6 * width.working)
+        kept = Bytes(center=center, row=row, reference=row if references else 0.0)
         phases = streaming_phases(self.scratch_bytes, dtype, TEMPORARIES, columns="center", references=references)
         more = Bytes(center=16.0 * width.working, center_number=8.0 * width.working)
         return Cost(kept, tuple(kept + more + part for part in phases))

@@ -49,7 +49,7 @@ class RankedListLoss(RowLoss):
     """
 
     unit = "distance"
-    temporaries = 12.0
+    temporaries = 8.0
     slopes_kept = True
 
     def __init__(

@@ -20,6 +20,7 @@ from shadowmetric.checks import check_margin
 from shadowmetric.losses.row_loss import Batch, RowSettings
 from shadowmetric.losses.soft_ranks import RankLoss
 from shadowmetric.losses.sums import Sums, sums_of
+from shadowmetric.ops.memory import Bytes, Cost, width_of
 from shadowmetric.types import AnyLabels, Embeddings, References, Scalar
 
 K = (1, 2, 4, 8, 16)
@@ -65,18 +66,21 @@ class RecallAtKLoss(RankLoss):
         self.temperature = check_margin(temperature, name="temperature")
         self.rank_temperature = check_margin(rank_temperature, name="rank_temperature")
 
+    def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
+        """Return the bytes of streaming the rows, and of each row's shares of its positives."""
+        cost = super().memory(dtype, references=references)
+        shares = Bytes(row=2.0 * len(self.k) * width_of(dtype).working)
+        return Cost(cost.kept + shares, tuple(phase + shares + shares for phase in cost.phases))
+
     def batch_sums(self, batch: Batch) -> Sums:
         """Return the sums of a mean over rows with a positive."""
-        warmth = self.rank_temperature
+        rows, warmth = batch.checked.embeddings, self.rank_temperature
+        places = torch.stack([rows.new_full((), place, dtype=batch.dtype) for place in self.k])
 
         def of_ranks(rank: Tensor, above: Tensor, count: Tensor) -> Tensor:
-            return torch.stack([torch.sigmoid((place - rank) / warmth) for place in self.k], 2)
+            return torch.sigmoid((places - rank[..., None]) / warmth)
 
         found, positives = self.rank_totals(batch, of_ranks, len(self.k))
-        shares = [
-            first.clamp_max(place) / positives[:, 0].clamp(1, place)
-            for first, place in zip(found.unbind(1), self.k, strict=True)
-        ]
-        recall = torch.stack(shares, 1)
+        recall = found.clamp(max=places) / torch.minimum(positives.clamp_min(1), places)
         has = positives > 0
-        return sums_of((torch.where(has, 1 - recall.mean(1, keepdim=True), 0.0).sum(), has.sum()))
+        return sums_of((((1 - recall.mean(1, keepdim=True)) * has).sum(), has.sum()))

@@ -18,7 +18,7 @@ from shadowmetric.checks import check_scratch, check_slots, check_triplets
 from shadowmetric.losses.sums import SummedLoss, Sums
 from shadowmetric.mining.checked_batch import NAMING, CheckedBatch
 from shadowmetric.mining.pairs import NamedPairs, Pairs, pairs_of
-from shadowmetric.ops.memory import Bytes, Cost, slopes_of_small, streaming_phases, width_of
+from shadowmetric.ops.memory import KNOWN_LENGTHS, Bytes, Cost, slopes_of_small, streaming_phases, width_of
 from shadowmetric.ops.pair_measures import Measure, pair_measures
 from shadowmetric.ops.row_stream import Stream, TermList, Terms, row_stream
 from shadowmetric.ops.rows import working_dtype
@@ -114,11 +114,11 @@ class RowLoss(SummedLoss):
         """Return the bytes of streaming the rows, and of the positive pairs where the loss has a term for each."""
         width, pairs = width_of(dtype), self.pair_kept is not None
         kept, peak = (plain + numbers * width.working for plain, numbers in (self.pair_kept or (0, 0), self.pair_peak))
-        named = 8.0 if references else 0.0
+        named = KNOWN_LENGTHS + (8.0 if references else 0.0)
         listed = 64.0 if pairs or self.places_kept else 0.0
         listed = Bytes(
             row=named + listed + (peak * self.slots if self.slots else 0.0),
-            reference=named + listed,
+            reference=(named if references else 0.0) + listed,
             positive=0.0 if self.slots else peak,
         )
         phases = streaming_phases(

@@ -29,7 +29,7 @@ from shadowmetric.types import Embeddings, References, Scalar
 
 def gap(dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
     """Return | |a| - a.x / |a| | = | |a|^2 - a.x | / |a|; the length of x does not matter, and a zero row has gap 0."""
-    return (square - dots).abs() / torch.where(square > 0, square, 1.0).sqrt()
+    return (square - dots).abs() / square.clamp_min(torch.finfo(square.dtype).tiny).sqrt()
 
 
 def shadow_loss(

@@ -12,7 +12,6 @@ Memory: the scratch, and a few numbers per row. Time: two passes over the simila
 from collections.abc import Sequence
 from typing import Unpack
 
-import torch
 from torch import Tensor
 
 from shadowmetric.checks import check_margin
@@ -52,4 +51,4 @@ class SmoothAPLoss(RankLoss):
         """Return the sums of a mean over rows with a positive."""
         precision, positives = self.rank_totals(batch, lambda rank, above, count: (above / rank)[..., None], 1)
         has = positives > 0
-        return sums_of((torch.where(has, 1 - precision / positives.clamp_min(1), 0.0).sum(), has.sum()))
+        return sums_of((((1 - precision / positives.clamp_min(1)) * has).sum(), has.sum()))

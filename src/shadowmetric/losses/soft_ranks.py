@@ -25,13 +25,14 @@ from shadowmetric.ops.row_stream import Term, TermList
 OfRanks = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(rank, rank among positives, how many positives), (rows, positives) and (rows, 1) -> (rows, positives, outputs)."""
 
+MORE_POSITIVES = 2.0  # blocks that a term makes of each further positive
 SATURATED = -1e30  # the similarity of what is not compared
 
 
 class RankLoss(RowLoss):
     """A loss of soft ranks. temperature: of similarities, in the step that ranks count by."""
 
-    temporaries = 10.0  # blocks that one positive of each row makes
+    temporaries = 8.0  # blocks that a term of one positive of each row makes
     places_kept = True
     temperature: float
 
@@ -43,31 +44,29 @@ class RankLoss(RowLoss):
         at_once = 1 if device.type == "cpu" else min(slots, SLOTS_AT_ONCE)  # fewer, larger calls
 
         def terms(start: int, stop: int) -> TermList:
-            excluded = ~pairs.masks(start, stop).negative
+            excluded = pairs.not_negative(start, stop)
             partner, real = positives.of(start, stop, slots)
             count = real.sum(1, keepdim=True)
 
             def rank_term(slot: int) -> Term:
                 here = slice(slot, min(slot + at_once, slots))
-                own = torch.arange(slots, device=device)[here, None] == torch.arange(slots, device=device)
-                beside = (real[:, None] & ~own) if slots > 1 else None  # (rows, slots here, slots)
 
                 def term(block: Tensor, *_: Tensor) -> Tensor:
                     scaled = block / temperature
                     near = scaled.gather(1, partner)
                     closer = near[:, here, None]  # (rows, slots here, 1)
                     others = scaled.masked_fill(excluded, SATURATED)[:, None]
-                    above = torch.ones_like(closer[..., 0])
-                    if beside is not None:
-                        above = above + torch.where(beside, torch.sigmoid(near[:, None] - closer), 0.0).sum(2)
+                    beside = torch.sigmoid(near[:, None] - closer) * real[:, None]  # (rows, slots here, slots)
+                    above = beside.sum(2) + 0.5  # the positive itself is a half, without a slope
                     rank = above + torch.sigmoid(others - closer).sum(2)
                     there = real[:, here, None]
-                    values = torch.where(there, of_ranks(rank, above, count), 0.0).sum(1)
+                    values = (of_ranks(rank, above, count) * there).sum(1)
                     return torch.cat([values, there.sum(1)], 1)
 
                 return term
 
             return [rank_term(slot) for slot in range(0, slots, at_once)]
 
-        temporaries = self.temporaries * at_once
-        return batch.stream(terms, temporaries=temporaries, outputs=outputs + 1).split([outputs, 1], 1)
+        temporaries = self.temporaries + MORE_POSITIVES * (at_once - 1)
+        totals = batch.stream(terms, temporaries=temporaries, outputs=outputs + 1)
+        return totals[:, :outputs], totals[:, outputs:].detach()

@@ -15,6 +15,7 @@ from shadowmetric.mining.slots import SlotTriplets
 from shadowmetric.ops.grid_rows import pair_dots_of, pair_squared
 from shadowmetric.ops.pair_measures import Measure
 from shadowmetric.ops.rows import working_dtype
+from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.slot_pairs import SlotPairs, slot_totals
 from shadowmetric.types import Hinge
 
@@ -39,7 +40,7 @@ def slot_sums(
 
     def reduce(dots: Tensor, square: Tensor, other_square: Tensor) -> tuple[Tensor, Tensor]:
         closer, farther = measure(dots, square, other_square).to(dtype).chunk(2, 1)
-        values = torch.where(real, hinge(closer, farther), 0.0)
+        values = hinge(closer, farther) * real
         return values.sum(), (values > 0 if mean_nonzero else real).sum()
 
     pairs = slot_pairs_of(batch, mined, normalize=normalize, known=known)
@@ -49,12 +50,12 @@ def slot_sums(
 
 def slot_pairs_of(batch: CheckedBatch, mined: SlotTriplets, *, normalize: bool, known: bool) -> SlotPairs:
     """Return the pairs of the triplets in all places, positives before negatives; zeros where there is no triplet."""
-    real = mined.real
     other = torch.cat([mined.positive, mined.negative], 1)
     left, right = batch.grids(normalize=normalize)
     if normalize:
         if known:
-            both = torch.cat([torch.where(real, mined.closer, 0.0), torch.where(real, mined.farther, 0.0)], 1)
+            both = torch.cat([mined.closer, mined.farther], 1)
+            both.masked_fill_(both == NEVER, 0.0)
         else:
             row = torch.arange(len(other), device=other.device)[:, None].expand_as(other)
             both = pair_squared(left, right, row.reshape(-1), other.reshape(-1)).view_as(other)

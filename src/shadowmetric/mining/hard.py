@@ -19,7 +19,6 @@ from shadowmetric.mining.nearest import Search, search_phases
 from shadowmetric.mining.ordered import in_order, no_triplets
 from shadowmetric.mining.slots import SlotBlock, Slots, SlotSearch, SlotTriplets, keep_where
 from shadowmetric.ops.memory import Bytes, Cost
-from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 
 
@@ -72,8 +71,7 @@ class HardMiner(TripletMiner):
 
         def choose(block: SlotBlock) -> SlotTriplets:
             farther, negative = search.nearest(block)
-            negative = torch.where(block.closer < NEVER, negative, 0)  # one for all places of a row
-            return keep_where(block, negative, farther)
+            return keep_where(block, negative.expand_as(block.closer), farther)
 
         return search.choose(choose)
 

@@ -11,7 +11,7 @@ Columns stay in batch order, so the first of equal entries, which torch's minima
 
 Which batches are mined here says `ways.py`.
 
-Memory: whole rows of distances within the scratch (64 times as much on devices other than a CPU), the rows in float64,
+Memory: whole rows of distances within the scratch (128 times as much on devices other than a CPU), the rows in float64,
 and a few numbers for each place.
 """
 
@@ -159,14 +159,14 @@ class SlotSearch:
             gap_block(left, here, right) if self.comparison.of_gaps else left.squared_distances(here, right)
         )
         positive, pairs = self.slots.positive[here], self.slots.pairs
-        closer = torch.where(self.slots.real[here], at(squared, positive), NEVER)
+        closer = torch.where(self.slots.real[here], squared.gather(1, positive), NEVER)
         if self.slots.labels is not None:
             labels, other_labels = self.slots.labels
             same = labels[here, None] == other_labels
         else:
             assert pairs is not None
             same = pairs.not_negative(here.start, here.stop)
-        return SlotBlock(here, positive, closer, torch.where(same, NEVER, squared))
+        return SlotBlock(here, positive, closer, squared.masked_fill_(same, NEVER))
 
     def _fused_block(self) -> SlotBlock:
         """Return all rows, with no distances but those of the positives."""
@@ -185,7 +185,7 @@ class SlotSearch:
         if self.slots.fused:
             return self.nearest_beyond(block, torch.full_like(block.closer[:, :1], NO_FLOOR))
         column = block.negatives.min(1, keepdim=True).indices
-        return at(block.negatives, column), column
+        return block.negatives.gather(1, column), column
 
     def nearest_beyond(self, block: SlotBlock, floors: Tensor) -> tuple[Tensor, Tensor]:
         """Return distance and column of the nearest negative beyond each floor (rows, slots); NEVER if there is none.
@@ -221,11 +221,6 @@ class SlotSearch:
         return _join(distances, 1), _join(columns, 1)
 
 
-def at(values: Tensor, column: Tensor) -> Tensor:
-    """Return the entries of each row in some of its columns."""
-    return values[torch.arange(len(column), device=column.device)[:, None], column]
-
-
 def _join(parts: tuple[Tensor, ...], axis: int) -> Tensor:
     """Return parts one after the other; the only one as it is, since every call is a launch."""
     return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
@@ -234,13 +229,13 @@ def _join(parts: tuple[Tensor, ...], axis: int) -> Tensor:
 def _nearest_by_reciprocal(negatives: Tensor, floors: Tensor) -> tuple[Tensor, Tensor]:
     apart = negatives[:, None] - (floors + HALF_STEP).clip(None, BEYOND_ALL)[:, :, None]
     column = apart.reciprocal_().max(-1).indices  # argmax takes longer
-    value = at(negatives, column)
+    value = negatives.gather(1, column)
     return torch.where(value > floors, value, NEVER), column
 
 
 def _nearest_by_comparison(negatives: Tensor, floors: Tensor) -> tuple[Tensor, Tensor]:
     column = torch.where(negatives[:, None] > floors[:, :, None], negatives[:, None], NEVER).min(-1).indices
-    value = at(negatives, column)
+    value = negatives.gather(1, column)
     return torch.where(value > floors, value, NEVER), column
 
 
@@ -248,7 +243,7 @@ def _draw_some(negatives: Tensor, lower: Tensor, upper: Tensor, chances: Tensor)
     inside = (negatives[:, None] > lower[:, :, None]) & (negatives[:, None] < upper[:, :, None])
     count = inside.sum(2)
     column = choose_by_chance(inside, count, chances).clip(None, negatives.shape[1] - 1)
-    return torch.where(count > 0, at(negatives, column), NEVER), column
+    return torch.where(count > 0, negatives.gather(1, column), NEVER), column
 
 
 def extreme_positive(block: SlotBlock, *, farthest: bool) -> SlotBlock:
@@ -257,7 +252,7 @@ def extreme_positive(block: SlotBlock, *, farthest: bool) -> SlotBlock:
         slot = torch.where(block.closer < NEVER, block.closer, -1.0).max(1, keepdim=True).indices
     else:
         slot = block.closer.min(1, keepdim=True).indices
-    return block._replace(positive=at(block.positive, slot), closer=at(block.closer, slot))
+    return block._replace(positive=block.positive.gather(1, slot), closer=block.closer.gather(1, slot))
 
 
 def keep_where(block: SlotBlock, negative: Tensor, farther: Tensor, keep: Tensor | None = None) -> SlotTriplets:
@@ -271,7 +266,7 @@ def farthest_where_none(block: SlotBlock, mined: SlotTriplets) -> SlotTriplets:
     """Return the triplets with the farthest negative of the row where a positive was left without one."""
     where = torch.where
     column = where(block.negatives < NEVER, block.negatives, -1.0).max(1, keepdim=True).indices
-    value = at(block.negatives, column)
+    value = block.negatives.gather(1, column)
     without = (mined.closer < NEVER) & (mined.farther == NEVER) & (value < NEVER)
     return mined._replace(negative=where(without, column, mined.negative), farther=where(without, value, mined.farther))
 

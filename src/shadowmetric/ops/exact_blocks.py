@@ -10,7 +10,7 @@ Blocks are rounded to the type of who reads them.
 Memory: the block, the rows it was made of, and all of the right side in float64 if that takes a quarter of the scratch.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import NamedTuple
 
@@ -34,7 +34,7 @@ class Stream(NamedTuple):
     reads_squares: whether terms read |row|^2 at all.
     outputs: numbers of each row of output.
     temporaries: how many tensors of the block's shape a term makes, forward and backward together.
-    scratch_bytes: what blocks and temporaries may take on a CPU; other devices take 64 times as much.
+    scratch_bytes: what blocks and temporaries may take on a CPU; other devices take 128 times as much.
     """
 
     normalize: bool
@@ -49,19 +49,34 @@ class Stream(NamedTuple):
 
 
 Grids = tuple[GridRows, GridRows]
+Known = tuple[Tensor, Tensor]
+"""|row|^2 on the grid, and |row| of the source."""
+
 COPIED = 2**14  # numbers of both sides that a CPU copies rather than call twice
 
 
-def both_grids(embeddings: Tensor, references: Tensor | None, *, normalize: bool, finer: bool) -> Grids:
-    """Return both sides on the grid; in one call where a call costs more than a copy of the rows."""
+def both_grids(
+    embeddings: Tensor, references: Tensor | None, *, normalize: bool, finer: bool, known: Sequence[Known] = ()
+) -> Grids:
+    """Return both sides on the grid; in one call where a call costs more than a copy of the rows.
+
+    known: |row|^2 and |row| of both sides, or of the only one.
+    """
     if references is None:
-        grid = GridRows(embeddings, normalize=normalize, finer=finer)
+        grid = GridRows(embeddings, normalize=normalize, finer=finer, known=known[0] if known else None)
         return grid, grid
     numbers = embeddings.numel() + references.numel()
     if (numbers > COPIED and embeddings.device.type == "cpu") or torch.compiler.is_compiling():
-        left, right = (GridRows(rows, normalize=normalize, finer=finer) for rows in (embeddings, references))
+        left, right = (
+            GridRows(rows, normalize=normalize, finer=finer, known=own)
+            for rows, own in zip((embeddings, references), known or (None, None), strict=True)
+        )
         return left, right
-    both = GridRows(torch.cat([embeddings.detach(), references.detach()]), normalize=normalize, finer=finer)
+    rows = torch.cat([embeddings.detach(), references.detach()])
+    lengths = (
+        (torch.cat([square for square, _ in known]), torch.cat([length for _, length in known])) if known else None
+    )
+    both = GridRows(rows, normalize=normalize, finer=finer, known=lengths)
     left, right = copy(both), copy(both)
     for name in ("first", "second", "square", "length"):
         part = getattr(both, name)
@@ -73,13 +88,22 @@ def both_grids(embeddings: Tensor, references: Tensor | None, *, normalize: bool
 class Sides:
     """Both sides on the grid, and the type that the terms compute in."""
 
-    def __init__(self, embeddings: Tensor, references: Tensor | None, stream: Stream, grids: Grids | None = None):
+    def __init__(
+        self,
+        embeddings: Tensor,
+        references: Tensor | None,
+        stream: Stream,
+        grids: Grids | None = None,
+        known: Sequence[Known] = (),
+    ):
         others = embeddings if references is None else references
         self.working = working_dtype(embeddings.dtype, others.dtype)
         self.finer = not stream.normalize or self.working == torch.float64
         self.dtype = torch.float64 if self.finer or stream.exact else torch.float32
         self.stream, self.device = stream, embeddings.device
-        self.grids = grids or both_grids(embeddings, references, normalize=stream.normalize, finer=self.finer)
+        self.grids = grids or both_grids(
+            embeddings, references, normalize=stream.normalize, finer=self.finer, known=known
+        )
         self.left, self.right = self.grids
         self.sources = embeddings, others
 
@@ -161,7 +185,8 @@ class Sides:
     def _rows(self) -> tuple[Rows, Rows]:
         order, kind = self.stream.order, self.kind
         if self.finer:
-            return GridSide(self.left, order, blocks=kind), GridSide(self.right, blocks=kind)
+            whole = 0 if self.device.type == "cpu" else self.scratch // 4  # loaded once where every call is a launch
+            return GridSide(self.left, order, blocks=kind), GridSide(self.right, blocks=kind, whole_bytes=whole)
         constants = self._constants()
         left = _ConstantSide(self.left, constants[0], order, squared=self.stream.squared, first=True)
         right = _ConstantSide(self.right, constants[1], squared=self.stream.squared, first=False)

@@ -23,13 +23,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shadowmetric.ops.arrays import Array, library_of, round_half_even, to_tensor
+from shadowmetric.ops.arrays import Array, round_half_even, to_tensor
 from shadowmetric.ops.opaque import opaque
 from shadowmetric.ops.row_lengths import exponent_of, measure_rows, power_of_two, rows_at_once
 from shadowmetric.ops.rows import Rows
 
 GRID = 2.0**24
 FINE = 2.0**22  # times finer than the grid: products of both parts then have at most 53 digits up to 2^16 columns
+SHORTEST = 2.0**-500  # below the length of every row but a zero row, float64's divided by a power of two included
 GATHERED_AT_ONCE = 2**16  # numbers of each side on a CPU; enough for two threads
 DEVICE_GATHERED = 2**24  # elsewhere, where every call is a launch
 
@@ -56,41 +57,69 @@ def round_to_grid(source: Tensor, normalize: bool, finer: bool) -> tuple[Tensor,
 def _round_some(source: Tensor, normalize: bool, finer: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     kept = torch.promote_types(source.dtype, torch.float32)
     rows, scaled, length = measure_rows(source)
-    where = library_of(rows).where
+    first, second = _round_rows(source, rows, scaled, normalize, finer)
+    square = (first * first).sum(1)
+    if second is not None:
+        square += 2 * (first * second).sum(1)
     if normalize:
-        rows = in_grid_steps(rows, scaled)
+        square += square == 0  # only a zero row's is
+    finest = source.new_empty(0, source.shape[1], dtype=kept) if second is None else to_tensor(second).to(kept)
+    return to_tensor(first).to(kept), finest, to_tensor(square), to_tensor(length)
+
+
+def _round_rows(source: Tensor, rows: Array, length: Array, normalize: bool, finer: bool) -> tuple[Array, Array | None]:
+    """Return both parts of rows, from them in float64 and their lengths; overwrites the rows."""
+    if normalize:
+        rows = in_grid_steps(rows, length)
         unit: Any = 1 / GRID
     else:
-        length = to_tensor(length)
-        unit = power_of_two(exponent_of(length))[:, None] / GRID
-        rows = source.to(torch.float64) / unit
+        unit = power_of_two(exponent_of(to_tensor(length)))[:, None] / GRID
+        rows = (source if source.dtype == torch.float64 else to_tensor(rows)) / unit
     first = round_half_even(rows)
-    square = (first * first).sum(1)
+    second = None
     if finer:
         rows -= first
-        rows = round_half_even(rows * FINE) / FINE
-        square += 2 * (first * rows).sum(1)
-    square *= unit**2 if normalize else unit[:, 0].square()
-    if normalize:
-        square = where(scaled > 0, square, 1.0)
+        second = round_half_even(rows * FINE)
+        second *= unit / FINE
     first *= unit
-    second = to_tensor(rows * unit).to(kept) if finer else source.new_empty(0, source.shape[1], dtype=kept)
-    return to_tensor(first).to(kept), second, to_tensor(square), to_tensor(length)
+    return first, second
 
 
 def in_grid_steps(rows: Array, length: Array) -> Array:
     """Return unit rows in steps of the grid, not rounded yet; in place, zero rows as they are."""
-    rows /= (library_of(length).where(length > 0, length, 1.0) / GRID)[:, None]  # a power of two changes no digit
+    rows /= (length.clip(SHORTEST, None) / GRID)[:, None]  # a power of two changes no digit
     return rows
 
 
-class GridRows:
-    """A matrix on the grid: its first part, its second if it is finer, |row|^2 on the grid, and |row| of the source."""
+def _round_again(source: Tensor, length: Tensor, normalize: bool, finer: bool) -> tuple[Tensor, Tensor | None]:
+    """Return both parts of rows of known lengths."""
+    kept, some = torch.promote_types(source.dtype, torch.float32), rows_at_once(source)
+    parts = []
+    for start in range(0, max(1, len(source)), some):
+        here = source[start : start + some]
+        both = _round_rows(here, here.to(torch.float64), length[start : start + some], normalize, finer)
+        parts.append([part if part is None else part.to(kept) for part in both])
+    if len(parts) == 1:
+        return parts[0][0], parts[0][1]
+    first, second = zip(*parts, strict=True)
+    return torch.cat(first), torch.cat(second) if finer else None
 
-    def __init__(self, source: Tensor, *, normalize: bool, finer: bool):
+
+class GridRows:
+    """A matrix on the grid: its first part, its second if it is finer, |row|^2 on the grid, and |row| of the source.
+
+    known: the last two, where they are known, so that fewer calls make the rest.
+    """
+
+    def __init__(self, source: Tensor, *, normalize: bool, finer: bool, known: tuple[Tensor, Tensor] | None = None):
         self.normalize, self.finer = normalize, finer
-        self.first, second, self.square, self.length = round_to_grid(source.detach(), normalize, finer)
-        self.second = second if finer else None
+        source = source.detach()
+        if known is None or source.dtype == torch.float64:  # whose lengths are of rows divided by a power of two
+            self.first, second, self.square, self.length = round_to_grid(source, normalize, finer)
+            self.second = second if finer else None
+        else:
+            self.square, self.length = known
+            self.first, self.second = _round_again(source, self.length, normalize, finer)
 
     def __len__(self) -> int:
         return len(self.first)

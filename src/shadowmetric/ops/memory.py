@@ -226,6 +226,9 @@ def streaming_phases(
     return blocks + grid, added + grid, making, *measured
 
 
+KNOWN_LENGTHS = 16.0  # bytes of a row: its squared length on the grid and its length, which `row_stream` keeps
+
+
 def slopes_of_small(dtype: torch.dtype, *, normalize: bool = True) -> Bytes:
     """Return what `row_stream` keeps of a small batch that has one output for each row."""
     return Bytes(fixed=4.0 * KEPT_SLOPES) if normalize and dtype != torch.float64 else NOTHING

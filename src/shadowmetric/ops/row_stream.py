@@ -11,8 +11,9 @@ A block holds similarities or squared distances, exact on the grid (`exact_block
 terms, so that a pair meets a threshold or a root in the same way wherever its block was cut. The gradient of unit rows
 becomes that of the given rows in working precision, and is rounded to their type once.
 
-Memory: the scratch, and both sides on the grid; kept for backward, the inputs by reference, and of a batch of at most
-2^14 similarities, with one output and unit rows, its slopes: at most 64 KiB that save the second product.
+Memory: the scratch, and both sides on the grid; kept for backward, the inputs by reference, two float64 of each row
+that save calls, and of a batch of at most 2^14 similarities, with one output and unit rows, its slopes: at most 64 KiB
+that save the second product.
 """
 
 from collections.abc import Sequence
@@ -54,9 +55,12 @@ class _RowStream(torch.autograd.Function):
         ctx.stream, ctx.terms = stream, terms
         sides, out = Sides(embeddings, references, stream, grids), []
         square, other_square = sides.squares()
-        if _is_small(sides) and any(ctx.needs_input_grad):
+        ctx.small = _is_small(sides) and any(ctx.needs_input_grad)
+        if ctx.small:
             return _keep_slopes(ctx, references, sides, (square, other_square))
-        ctx.save_for_backward(embeddings, references)
+        compared = sides.grids[: 1 if references is None else 2]
+        known = (part for grid in compared for part in (grid.square, grid.length))
+        ctx.save_for_backward(embeddings, references, *known)
         for top, bottom, values in sides.blocks():
             inputs = values, square[top:bottom], other_square
             out.append(add_terms(terms(top, bottom), inputs, stream))
@@ -70,11 +74,11 @@ class _RowStream(torch.autograd.Function):
         embeddings, references, *kept = ctx.saved_tensors
         own, needed, stream = references is None, ctx.needs_input_grad[:2], ctx.stream
         with full_precision(embeddings.device):
-            if kept:
+            if ctx.small:
                 gradients = Gradients(_again(embeddings, references, kept[1:]), stream, own, needed)
                 gradients.add(slice(0, len(embeddings)), kept[0] * grads[0].to(kept[0].dtype), None, None)
                 return *gradients.finish(), None, None, None
-            sides = Sides(embeddings, references, stream)
+            sides = Sides(embeddings, references, stream, known=list(zip(kept[::2], kept[1::2], strict=True)))
             gradients = Gradients(compared_sides(sides), stream, own, needed)
             square, other_square = sides.squares()
             for top, bottom, values in sides.blocks():

@@ -22,14 +22,14 @@ SCRATCH_BYTES = 32 * 2**20
 LONGEST_SIDE = 1536  # larger blocks leave the cache, smaller ones cost more calls; 1024 to 2048 differ by noise
 HALVED = 1024  # a square of this side on the diagonal of a triangle is worth cutting
 SHORTEST_SIDE = 8  # however small the scratch
-DEVICE_FACTOR = 64  # other devices than a CPU have faster memory, and every call there is a launch
+DEVICE_FACTOR = 128  # other devices than a CPU have faster memory, and every call there is a launch
 
 Span = tuple[int, int, int, int]  # rows [top, bottom), columns [first, last)
 Reach = Callable[[int, int], tuple[int, int]]
 
 
 def scratch_on(device: torch.device, scratch_bytes: int) -> int:
-    """Return the bytes that blocks may take on a device: those of a CPU, or 64 times as many elsewhere."""
+    """Return the bytes that blocks may take on a device: those of a CPU, or 128 times as many elsewhere."""
     return scratch_bytes if device.type == "cpu" else DEVICE_FACTOR * scratch_bytes
 
 

@@ -32,10 +32,10 @@ def quick(monkeypatch):
         (["--sizes", "1"], "--sizes is 1; it must be 2 or more."),
         (["--dim", "0"], "--dim is 0; it must be 1 or more."),
         (["--per-class", "1"], "--per-class is 1; it must be 2 or more."),
-        (["--rounds", "0"], "--rounds is 0; it must be 1 or more."),
+        (["--rounds", "-1"], "--rounds is -1; it must be 0 or more."),
         (["--threads", "0"], "--threads is 0; it must be 1 or more."),
         (["--losses", "nobody"], "--losses is 'nobody'; choose one of shadow"),
-        (["--miners", "all"], "--miners is 'all'; choose one of semi_hard"),
+        (["--miners", "easy"], "--miners is 'easy'; choose one of semi_hard"),
         (["--sizes", "8", "--csv", "nowhere/rows.csv"], "--csv 'nowhere/rows.csv' cannot be written"),
     ],
 )

@@ -48,7 +48,7 @@ def test_a_case_has_a_row_for_each_contender_and_the_ratio_is_to_the_quicker_oth
 
 @pytest.mark.parametrize("name", [name for name in LOSSES if name not in CONTROLS])
 def test_every_loss_has_a_case_whose_names_are_foreseen(name):
-    for case in cases((name,), ("semi_hard", "hard", "batch_hard"), 16, 8, 4):
+    for case in cases((name,), ("semi_hard", "hard", "batch_hard", "all"), 16, 8, 4):
         assert [one.name for one in contenders(case)] == contender_names(case)
     assert isinstance(case.build(), nn.Module)
 
@@ -100,6 +100,19 @@ def test_a_step_that_reads_is_counted_with_values_and_another_by_shapes_alone():
     assert (by_shapes.waits, by_shapes.value) == (0, None)
     assert with_values.waits == 1
     assert with_values.value is not None
+
+
+def test_a_large_step_that_reads_has_no_counts_and_no_reason(monkeypatch):
+    monkeypatch.setattr(paths, "MOST_VALUES", 8)
+    rows = {row["contender"]: row for row in measure_case(SMALL, 0)}
+    assert (rows["ours"]["kernels"], rows["ours"]["reason"], rows["ours"]["total_us"]) == (None, None, None)
+    assert rows["ours, slots"]["waits"] == 0
+
+
+def test_the_way_of_a_cpu_is_said():
+    small, large = (Case("shadow", "hard", batch, dim=8) for batch in (16, 1024))
+    others = Case("shadow", "all", 16, dim=8), Case("n_pair", "", 16, dim=8)
+    assert [paths.way_of(case) for case in (small, large, *others)] == ["matrix", "class", "streamed", "streamed"]
 
 
 def test_inputs_are_whole_classes():
