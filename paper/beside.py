@@ -24,6 +24,7 @@ WORDS = {
     "double_shadow": "twice Shadow",
     "raw_pixels": "raw pixels",
     "untrained": "untrained",
+    "features": "pooled features",
 }
 HEADINGS = {
     "recall_at_1": "Recall@1, %",
@@ -47,6 +48,7 @@ TITLES = {
     "inshop": "In-Shop Clothes",
     "ham10000": "HAM10000",
     "odir5k": "ODIR-5K",
+    "glyphs": "glyphs",
 }
 PER_CENT = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "accuracy", "macro_f1", "map_at_r")
 DIGITS = {"silhouette": 3, "convergence_epoch": 1, "mean_variance": 4, "anchor_gradient": 3, "effective_rank": 1}
@@ -61,9 +63,14 @@ OLD_BASE = (
 
 def difference(record: Record, figure: str, first: str = "shadow", second: str = "triplet") -> Difference | None:
     """Return first less second over the seeds that both have."""
-    mine, theirs = record.values(first, figure), record.values(second, figure)
-    differences = [mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())]
+    differences = seed_differences(record, figure, first, second)
     return interval(differences) if differences else None
+
+
+def seed_differences(record: Record, figure: str, first: str = "shadow", second: str = "triplet") -> list[float]:
+    """Return first less second, one for each seed that both have."""
+    mine, theirs = record.values(first, figure), record.values(second, figure)
+    return [mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())]
 
 
 def format_figure(value: float, figure: str) -> str:
@@ -109,7 +116,8 @@ def caption(record: Record) -> str:
 
 def base_note(record: Record) -> str:
     """Say that Multi-Similarity had another base in a record; its default is 0.5 since settings name mining_unit."""
-    old = "multi_similarity" in record.losses() and "mining_unit" not in record.facts["settings"]
+    settings = record.facts["settings"]
+    old = "multi_similarity" in record.losses() and "mining_unit" not in settings and "mining" not in settings
     return OLD_BASE if old else ""
 
 

@@ -212,7 +212,7 @@ CENTERS = {
         {"temperature": 0.3, "iterations": 2, "anchors": 2},
         {"": {}, "longer": {"iterations": 3, "anchors": 0}},
         drawn=True,
-        kernels={32: 350, 1024: 350, 4096: 350, 16384: 430},
+        kernels={32: 360, 1024: 360, 4096: 360, 16384: 430},
     ),
 }
 ENTRIES = ROWS | CENTERS

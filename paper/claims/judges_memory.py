@@ -23,6 +23,7 @@ def memory_of_loss(records: Records) -> Verdict:
         f"Algorithm 1 as printed keeps {printed[64]:,} bytes at D = 64 and {printed[4096]:,} at D = 4,096, batch 32: "
         f"O(S·D). Ours keeps {ours[64]:,} and {ours[4096]:,}: row numbers and a few numbers a triplet.",
         command_of(records["memory"]),
+        f"{ours[64] / 1e3:.0f} kB at D = 64 and 4,096",
     )
 
 
@@ -38,6 +39,7 @@ def only_shadow(records: Records) -> Verdict:
         f"Gathered as usual, Triplet keeps {kept['triplet_rows', 64]:,} at D = 64, and Algorithm 1 "
         f"{kept['shadow_rows', 64]:,}.",
         command_of(records["memory"]),
+        f"Triplet: {kept['triplet', 64] / 1e3:.0f} kB at D = 64 and 4,096",
     )
 
 
@@ -58,6 +60,7 @@ def peak(dim: int, stated: str) -> Judge:
             f"{stated} A step with {setting['backbone']} at {setting['size']} pixels, batch {setting['batch']}, MB: "
             f"{words}. No loss keeps more than {most / 1e3:,.0f} kB for backward, so none can save more.",
             command_of(records["memory"]),
+            f"{means['shadow']:,.0f} and {means['triplet']:,.0f} MB",
         )
 
     return judge

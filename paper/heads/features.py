@@ -30,6 +30,7 @@ from shadowmetric.runtime.files import write_whole
 
 BACKBONE = "timm:tf_efficientnet_lite0"
 DIRECTIONS = 256
+NOTHING = 1e-9  # of the largest variance: rounding
 VALIDATION = 0.1
 BATCH = 128
 
@@ -50,7 +51,8 @@ class Rows:
         mean = train.mean(0)
         variances, directions = torch.linalg.eigh(torch.cov((train - mean).T))
         variances, directions = variances.flip(0)[:DIRECTIONS], directions.flip(1)[:, :DIRECTIONS]
-        scaled = directions / variances.clamp_min(1e-12) ** 0.25
+        known = variances > NOTHING * variances[0]  # the images are too few for more
+        scaled = torch.where(known, directions / variances.clamp_min(0) ** 0.25, 0.0)
         rows = {name: (some.double() - mean) @ scaled for name, some in self.features.items()}
         factor = (DIRECTIONS / rows["train"][self.kept].square().sum(1).mean()).sqrt()
         return {name: (factor * some).float() for name, some in rows.items()}

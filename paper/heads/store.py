@@ -38,8 +38,8 @@ class Store:
         """Return the line of a training, if it is finished."""
         return self.known.get(key_of({"group": group, "trial": trial, "seed": seed}))
 
-    def add(self, line: Line) -> None:
-        """Append a training."""
+    def add(self, line: Line) -> Line:
+        """Append a training; return it as it was written."""
         line = rounded(line)
         self.lines.append(line)
         self.known[key_of(line)] = line
@@ -48,15 +48,21 @@ class Store:
             write_text(self.file, json.dumps({"facts": self.facts}) + "\n")
         with self.file.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(line) + "\n")
+        return line
 
     def record(self, group: str) -> Record:
         """Return the trainings of a group as the record of a bed."""
+        lines = [line for line in self.lines if line["group"] == group]
         runs = [
-            {"name": line["name"], "kind": line["kind"], "seed": line["seed"], "figures": line["figures"]}
-            for line in self.lines
-            if line["group"] == group
+            {"name": line["name"], "kind": line["kind"], "seed": line["seed"], "journal": []}
+            | {"figures": line["figures"] | ({"epochs": len(line["curve"])} if line["curve"] else {})}
+            for line in lines
         ]
-        return Record(self.facts | {"seconds": round(sum(line["seconds"] for line in self.lines))}, runs, {})
+        return Record(self.facts | {"scale": "small", "settings": lines[-1]["trial"] if lines else {}}, runs, {})
+
+    def hours(self, group: str | None = None) -> float:
+        """Return the hours of a core that the trainings took."""
+        return sum(line["seconds"] for line in self.lines if group in (None, line["group"])) / 3600
 
 
 def read_lines(file: Path) -> tuple[dict[str, Any], list[Line]]:

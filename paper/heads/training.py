@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from paper.heads.features import Rows
 from shadowmetric import convergence_epoch
-from shadowmetric.app.training.optimizer import share_of_peak
+from shadowmetric.app.training.steps.optimizer import share_of_peak
 from shadowmetric.batches.sampler import PKSampler
 from shadowmetric.evaluation import evaluate
 from shadowmetric.losses import TripletLoss
@@ -28,7 +28,8 @@ from shadowmetric.losses.mined import MINERS, MinedLoss
 from shadowmetric.mining.miner import TripletMiner
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
 
-MEASURES = ("recall_at", "map_at_r", "silhouette", "collapse")
+ALL = ("recall_at", "map_at_r", "silhouette", "collapse", "accuracy")
+RECALL = ("recall_at",)
 JUDGED = 20  # times in a training, on the images that settings are chosen on
 DIRECTION_WINDOW = 0.2  # of the paper, in squared distance of unit rows
 WARMUP = 0.05
@@ -76,7 +77,7 @@ def other_miner(trial: Trial) -> TripletMiner:
 
 
 def train_head(
-    trial: Trial, seed: int, rows: Rows, reduced: dict[str, Tensor], *, scored: bool = True
+    trial: Trial, seed: int, rows: Rows, reduced: dict[str, Tensor], measures: tuple[str, ...] = ALL
 ) -> dict[str, Any]:
     """Return what a training reached: figures of the test split, and of the images that settings are chosen on."""
     began = time.process_time()
@@ -99,9 +100,9 @@ def train_head(
         if (step + 1) % max(1, trial.steps // JUDGED) == 0:
             curve.append(validation_recall(head, rows, reduced))
     figures = {"validation": curve[-1], "convergence_epoch": convergence_epoch(curve), "dead": dead / trial.steps}
-    if scored:
+    if measures:
         with torch.no_grad():
-            figures |= score({name: head(part) for name, part in reduced.items()}, rows)
+            figures |= score({name: head(part) for name, part in reduced.items()}, rows, measures)
     return {"figures": figures, "curve": curve, "seconds": round(time.process_time() - began, 2)}
 
 
@@ -141,15 +142,15 @@ def validation_recall(head: nn.Module, rows: Rows, reduced: dict[str, Tensor]) -
     return float((labels[similarity.argmax(1)] == labels).float().mean())
 
 
-def score(embeddings: dict[str, Tensor], rows: Rows) -> dict[str, float]:
+def score(embeddings: dict[str, Tensor], rows: Rows, measures: tuple[str, ...]) -> dict[str, float]:
     """Return the figures of the test split; where training has its classes, those of a vote of the training images."""
     labels = rows.labels
-    scores = evaluate(embeddings["test"], labels["test"], measures=MEASURES, progress=False)
-    figures = {f"recall_at_{k}": value for k, value in scores.recall_at.items()}
-    figures |= {"map_at_r": scores.map_at_r, "silhouette": scores.silhouette}
+    among = tuple(name for name in measures if name != "accuracy")
+    scores = evaluate(embeddings["test"], labels["test"], measures=among, progress=False)
+    figures = scores.figures() | ({"silhouette": scores.silhouette} if "silhouette" in measures else {})
     if scores.collapse is not None:
         figures |= {"mean_variance": scores.collapse.mean_variance, "effective_rank": scores.collapse.effective_rank}
-    if not rows.unseen:
+    if not rows.unseen and "accuracy" in measures:
         vote = evaluate(
             embeddings["test"],
             labels["test"],

@@ -4,6 +4,7 @@ from pathlib import Path
 
 FOLDERS = ("paper/records", "benchmarks/records")
 STUDIES = "paper/records/small"  # a record a study
+HEADS = "paper/records/heads"  # a record a dataset of features
 
 
 def record_file(root: Path, name: str) -> Path:

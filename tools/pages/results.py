@@ -1,26 +1,26 @@
-"""From records to the pages that quote it: docs/claims.md, tables between marks of other pages, images.
+"""From records to the pages that quote it: the pages of claims, tables between marks of other pages, images.
 
     make results        (python -m tools.pages.results)
 
 They are made from the records alone. A test fails if a page differs from what its records make.
 """
 
-from collections import Counter
 from pathlib import Path
 
 from paper.beside import TITLES, difference, format_difference, format_mean
 from paper.catalogue import STUDIES
-from paper.claims.claims import CLAIMS
-from paper.claims.judges import FAILS, HOLDS, ONLY_IF, UNTESTABLE, Verdict
+from paper.heads.comparisons import Stores, answer, free_comparisons, protocol_records, read_stores
 from paper.quoted import find_quoted
 from paper.record import Record, read_record
 from paper.studies.differences import WAYS
-from shadowmetric.app.report.tables import Table, as_markdown, plain
+from shadowmetric.app.report.tables import Table, as_markdown
 from shadowmetric.runtime.files import read_rows, write_text
 from tools.pages import sizes_image
+from tools.pages.claims_pages import claims_page, evidence_page
 from tools.pages.demo_table import demo_words, read_demo
 from tools.pages.guide import guide_tables, margins_table
 from tools.pages.measured_tables import make_measured_tables
+from tools.pages.record_files import HEADS as HEADS_HERE
 from tools.pages.record_files import STUDIES as STUDIES_HERE
 from tools.pages.record_files import record_file
 
@@ -30,68 +30,18 @@ HEADLINES = (  # study, bed, figure, what it is called
     ("standard", "cifar10", "recall_at_1", "Recall@1"),
     ("standard", "fashion_mnist", "recall_at_1", "Recall@1"),
     ("standard", "mnist", "accuracy", "accuracy"),
-    ("standard", "cifar100", "accuracy", "accuracy"),
-    ("standard", "tiny_imagenet", "accuracy", "accuracy"),
-    ("fine-grained", "cub200", "recall_at_1", "Recall@1"),
-    ("medical", "ham10000", "macro_f1", "macro-F1"),
-    ("medical", "odir5k", "macro_f1", "macro-F1"),
+    ("standard", "head-cifar10", "recall_at_1", "Recall@1"),
+    ("standard", "head-cifar100", "accuracy", "accuracy"),
+    ("standard", "head-tiny_imagenet", "accuracy", "accuracy"),
+    ("fine-grained", "head-cub200", "recall_at_1", "Recall@1"),
+    ("medical", "head-ham10000", "macro_f1", "macro-F1"),
+    ("medical", "head-odir5k", "macro_f1", "macro-F1"),
 )
-OPENING = f"""\
-# The paper, claim by claim
-
-Made by `make results` from the records in [`{STUDIES_HERE}/`](../{STUDIES_HERE}): every run with its figures and \
-journal, the command, the commit and the machine. What the paper states is *quoted*, what we did is *measured*, at \
-scale {SCALE}: fewer images, smaller images, shorter trainings, as each caption says. Such trainings cannot confirm \
-or refute a score of the paper. They can show whether one loss differs from another when all else is equal, and that \
-is what the claims are about. `--scale paper` is the literal protocol; nobody here has run it.
-
-One thing needs no training. On unit rows, which the paper prescribes, Shadow at margin m is half the squared Triplet \
-at margin 2m, and under semi-hard mining both hinges are always active: the gradients differ by the factor 2, which \
-Adam ignores but for its weight decay. So every table has the control *Triplet, margin 2m, same triplets*; under \
-semi-hard mining it trains like Triplet itself, mostly to the last bit.
-
-Differences are Shadow's less the other's, seed by seed, with the 95 % interval of Student's t over seeds. Three seeds \
-make wide intervals, and intervals are not corrected for their number. A gain *holds* if its interval lies above 0 and \
-reaches what the paper states; it *does not hold* if the interval ends below that and does not lie above 0. An \
-interval that holds both 0 and the stated gain decides nothing, and neither does a training that is not above the \
-untrained embedder: both are *not testable here*.
-"""
 
 
 def records_of(folder: Path) -> dict[str, Record]:
     """Return every record of a folder by its name."""
     return {path.stem: read_record(path) for path in sorted(folder.glob("*.json"))}
-
-
-def claims_page(records: dict[str, Record]) -> str:
-    """Return docs/claims.md."""
-    verdicts = [claim.judge(records) for claim in CLAIMS]
-    lines = [OPENING, summary(verdicts), "", "| | the paper says | where | verdict | evidence | command |"]
-    lines += ["|---|---|---|---|---|---|"]
-    for number, (claim, verdict) in enumerate(zip(CLAIMS, verdicts, strict=True), start=1):
-        cells = (claim.words, claim.where, f"**{verdict.verdict}**", verdict.evidence, verdict.command)
-        lines.append(f"| {number} | {' | '.join(map(plain, cells))} |")
-    lines.append("")
-    for study in STUDIES.values():
-        own_records = {name: records[name] for name in study.record_names() if name in records}
-        tables = [table for table in study.tables(own_records) if table.rows] if own_records else []
-        if tables:
-            lines.append(f"\n## {study.title}\n")
-            if study.image is not None and study.name in records:
-                lines.append(f"![{study.title}](images/{study.name}.svg)\n")
-            lines += [f"### {table.title}\n\n{as_markdown(table)}" for table in tables]
-    return "\n".join(lines)
-
-
-def summary(verdicts: list[Verdict]) -> str:
-    """Return how many claims hold, in a sentence."""
-    kinds = Counter(
-        next(kind for kind in (ONLY_IF, HOLDS, FAILS, UNTESTABLE) if one.verdict.startswith(kind)) for one in verdicts
-    )
-    return (
-        f"Of {len(verdicts)} claims {kinds[HOLDS]} hold, {kinds[ONLY_IF]} hold under a condition, {kinds[FAILS]} do "
-        f"not hold, and {kinds[UNTESTABLE]} cannot be tested here."
-    )
 
 
 def headline_table(records: dict[str, Record]) -> Table:
@@ -101,21 +51,24 @@ def headline_table(records: dict[str, Record]) -> Table:
         if bed not in records:
             continue
         record = records[bed]
-        paper = [find_quoted(study, bed, loss, figure) for loss in ("shadow", "triplet")]
+        data = record.facts["data"]
+        paper = [find_quoted(study, data, loss, figure) for loss in ("shadow", "triplet")]
         rows.append(
             (
-                f"{TITLES[bed]}, {words}",
+                f"{TITLES[data]}{', head' if bed != data else ''}, {words}",
+                str(len(record.values("shadow", figure))),
                 " / ".join(one[0].words if one else "–" for one in paper),
                 format_mean(record, "shadow", figure),
                 format_mean(record, "triplet", figure),
                 format_mean(record, "triplet_control", figure),
                 format_mean(record, "untrained", figure),
                 format_mean(record, "raw_pixels", figure),
+                format_mean(record, "features", figure),
                 format_difference(difference(record, figure), figure),
             )
         )
-    headings = ("per cent", "paper: Shadow / Triplet", "Shadow", "Triplet", "control", "untrained", "raw pixels")
-    headings = (*headings, "Shadow − Triplet (95 %)")
+    headings = ("per cent", "seeds", "paper: Shadow / Triplet", "Shadow", "Triplet", "control", "untrained")
+    headings = (*headings, "raw pixels", "pooled features", "Shadow − Triplet (95 %)")
     return Table("", "", headings, tuple(rows), ("",) * len(rows))
 
 
@@ -153,6 +106,11 @@ def with_text(page: str, name: str, text: str) -> str:
     return f"{before}{begin}\n{text}{end}{after}"
 
 
+def free_words(stores: Stores) -> str:
+    """Return what was measured of Shadow beside Triplet on rows of free length, in a sentence."""
+    return answer(free_comparisons(stores))
+
+
 def read_printed_texts(root: Path) -> dict[str, str]:
     """Return what `python -m benchmarks scale` printed, by the marks of docs/scale.md."""
     measured, paper = (
@@ -165,7 +123,7 @@ def read_printed_texts(root: Path) -> dict[str, str]:
 
 def pages(root: Path) -> dict[Path, str]:
     """Return each page and image with what it should hold."""
-    records = records_of(root / STUDIES_HERE)
+    records, stores = records_of(root / STUDIES_HERE), read_stores(root / HEADS_HERE)
     drawn = {
         f"docs/images/{study.name}.svg": study.image(records[study.name].found)
         for study in STUDIES.values()
@@ -173,7 +131,9 @@ def pages(root: Path) -> dict[Path, str]:
     }
     drawn["docs/images/sizes.svg"] = sizes_image.image(read_rows(record_file(root, "bench-sizes.csv")))
     tables: dict[str, dict[str, list[Table]]] = {
-        "docs/reproduction.md": {"paper": [headline_table(records), short_ways_table(records)]},
+        "docs/reproduction.md": {
+            "paper": [headline_table(records | protocol_records(stores)), short_ways_table(records)]
+        },
         "docs/choosing.md": {"guide": guide_tables(root, records)},
         "docs/margins.md": {"margins": [margins_table(records)]},
     }
@@ -185,10 +145,16 @@ def pages(root: Path) -> dict[Path, str]:
         for name, some in by_mark.items():
             contents[page] = with_tables(contents[page], name, *some)
     contents["README.md"] = with_text(contents["README.md"], "demo", demo_words(read_demo(root)))
+    words = free_words(stores)
+    contents["README.md"] = with_text(contents["README.md"], "free", f"   {words}\n   ")
+    contents["docs/choosing.md"] = with_text(contents["docs/choosing.md"], "free", f"   {words}\n   ")
     contents["docs/scale.md"] = (root / "docs/scale.md").read_text(encoding="utf-8")
     for name, text in read_printed_texts(root).items():
         contents["docs/scale.md"] = with_text(contents["docs/scale.md"], name, text)
-    return {root / page: text for page, text in ({"docs/claims.md": claims_page(records)} | contents | drawn).items()}
+    contents["docs/claims.md"], contents["docs/claims-evidence.md"] = (
+        make(records, stores) for make in (claims_page, evidence_page)
+    )
+    return {root / page: text for page, text in (contents | drawn).items()}
 
 
 if __name__ == "__main__":

@@ -100,9 +100,10 @@ class ProxyLoss(SummedLoss):
         """
         if triplets is not None:
             raise ValueError(f"{type(self).__name__} compares rows with its centers; it takes no triplets.")
-        sides = [("embeddings", batch.embeddings, batch.labels)]
-        if batch.reference_labels is not None and batch.anchors_at in (None, ELSEWHERE):
-            sides.append(("references", batch.others, batch.reference_labels))
+        labels, reference_labels = batch.class_labels(type(self).__name__)
+        sides = [("embeddings", batch.embeddings, labels)]
+        if reference_labels is not None and batch.anchors_at in (None, ELSEWHERE):
+            sides.append(("references", batch.others, reference_labels))
         for name, rows, labels in sides:
             self._check_side(name, rows, labels)
         return [(rows, labels) for _, rows, labels in sides]

@@ -53,7 +53,7 @@ class Search:
         self.symmetric = batch.references is None
         self.rows = len(batch.embeddings)
         self.references = batch.others
-        self.classes: Classes = group_by_class(batch.labels, batch.reference_labels)
+        self.classes: Classes = group_by_class(*batch.class_labels())
         self.grids = batch.grids(normalize=comparison.unit_rows)
         small, side = scratch_bytes // 7, GapSide if comparison.of_gaps else GridSide
         left, right = (

@@ -5,22 +5,22 @@ from made_records import made_record
 
 from paper.beside import Difference, interval
 from paper.claims.claims import CLAIMS
-from paper.claims.judges import FAILS, HOLDS, ONLY_IF, UNTESTABLE, beats_untrained, gain, judge_difference
+from paper.claims.judges import FAILS, HOLDS, ONLY_IF, UNTESTABLE, beats_floors, gain, judge_difference
 from paper.record import Record
 
-SILHOUETTES = ("cifar10", "fashion_mnist", "cub200")
+SILHOUETTES = ("head-cifar10", "fashion_mnist", "head-cub200")
 FIGURES = ("recall_at_1", "accuracy", "macro_f1", "silhouette")
 OTHERS = ("triplet", "soft_margin_triplet", "angular_triplet", "soft_triple", "multi_similarity")
 GAINS = {  # a part of a claim's words -> the bed that decides it
-    "CUB-200: Recall@1 6.41": "cub200",
-    "SoftTriple's": "cub200",
-    "Multi-Similarity's": "cub200",
-    "CIFAR-10: Recall@1": "cifar10",
+    "CUB-200: Recall@1 6.41": "head-cub200",
+    "SoftTriple's": "head-cub200",
+    "Multi-Similarity's": "head-cub200",
+    "CIFAR-10: Recall@1": "head-cifar10",
     "MNIST: accuracy 2.0": "mnist",
-    "CIFAR-100: accuracy": "cifar100",
-    "Tiny-ImageNet": "tiny_imagenet",
-    "HAM10000": "ham10000",
-    "ODIR-5K": "odir5k",
+    "CIFAR-100: accuracy": "head-cifar100",
+    "Tiny-ImageNet": "head-tiny_imagenet",
+    "HAM10000": "head-ham10000",
+    "ODIR-5K": "head-odir5k",
 }
 
 
@@ -32,7 +32,7 @@ def record(data, gains, floor=-9.0, **more):
     other = {figure: middle for figure in FIGURES}
     floors = {"untrained": {figure: [floor] * len(gains) for figure in FIGURES}}
     losses = {"shadow": shadow} | {name: other for name in OTHERS} | floors
-    return made_record(data, **(losses | more))
+    return made_record(data.removeprefix("head-"), **(losses | more))
 
 
 def verdict(part, given):
@@ -75,24 +75,40 @@ def test_each_gain_is_judged_by_its_bed(part, bed):
 
 def test_what_learned_nothing_is_not_judged():
     poor = record("mnist", [-0.2, -0.201, -0.202], floor=0.9)
-    assert not beats_untrained(poor, "accuracy", "shadow")
+    assert not beats_floors(poor, "accuracy", "shadow")
     found = verdict("MNIST: accuracy 2.0", {"mnist": poor})
     assert found.verdict == UNTESTABLE
-    assert "Not above the untrained embedder, so nothing to compare: shadow, triplet." in found.evidence
+    assert "Nothing to compare: shadow, triplet not above the untrained embedder." in found.evidence
     lame = {"soft_triple": {figure: [-9.0, -9.1, -8.9] for figure in FIGURES}}
-    given = {"cub200": record("cub200", [0.2, 0.201, 0.202], **lame)}
+    given = {"head-cub200": record("cub200", [0.2, 0.201, 0.202], **lame)}
     assert verdict("SoftTriple's", given).verdict == UNTESTABLE  # to beat what learned nothing is no gain
-    assert "compare: soft_triple." in verdict("SoftTriple's", given).evidence
+    assert "compare: soft_triple not above the untrained embedder." in verdict("SoftTriple's", given).evidence
     assert verdict("Multi-Similarity's", given).verdict == HOLDS
 
 
 def test_the_evidence_has_the_papers_figure_ours_and_what_is_weak():
-    found = verdict("CIFAR-10: Recall@1", {"cifar10": record("cifar10", [0.3, -0.3, 0.0])})
+    found = verdict("CIFAR-10: Recall@1", {"head-cifar10": record("cifar10", [0.3, -0.3, 0.0])})
     assert found.evidence.startswith("The paper: +0.29. Ours: +0.00 (−74.52 to +74.52), 3 seeds: undecided")
     assert found.command == "`python -m paper made-up`"
     pixels = {"raw_pixels": {figure: [0.9, 0.9, 0.9] for figure in FIGURES}}
-    found = verdict("CIFAR-10: Recall@1", {"cifar10": record("cifar10", [0.0, 0.0, 0.0], **pixels)})
-    assert "Raw pixels are above Shadow, by +39.00" in found.evidence
+    found = verdict("CIFAR-10: Recall@1", {"head-cifar10": record("cifar10", [-0.2, -0.201, -0.202], **pixels)})
+    assert "Nothing to compare: shadow, triplet not above raw pixels." in found.evidence
+    assert found.verdict == UNTESTABLE
+
+
+def test_a_floor_without_seeds_counts_for_all_of_them():
+    below, above = ({"features": {figure: [value] for figure in FIGURES}} for value in (0.1, 0.9))
+    gains = [-0.2, -0.201, -0.202]
+    assert verdict("MNIST: accuracy 2.0", {"mnist": record("mnist", gains, **below)}).verdict == FAILS
+    found = verdict("MNIST: accuracy 2.0", {"mnist": record("mnist", gains, **above)})
+    assert "Nothing to compare: shadow, triplet not above the pooled features." in found.evidence
+
+
+def test_a_verdict_carries_its_number_and_the_differences_behind_it():
+    found = verdict("MNIST: accuracy 2.0", {"mnist": record("mnist", [0.25, 0.125, 0.1875])})
+    assert found.number.startswith("+18.75 (")
+    assert found.differences["mnist"] == pytest.approx([0.25, 0.125, 0.1875])
+    assert found.figure == "accuracy"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +134,7 @@ def plateaus(shadow, triplet, epochs=20):
     losses = {
         name: figures | {"convergence_epoch": found} for name, found in (("shadow", shadow), ("triplet", triplet))
     }
-    return {"cifar10": made_record("cifar10", **losses)}
+    return {"head-cifar10": made_record("cifar10", **losses)}
 
 
 @pytest.mark.parametrize(

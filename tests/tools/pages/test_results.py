@@ -8,9 +8,9 @@ from made_records import like_the_paper, made_record
 from paper.catalogue import STUDIES
 from paper.claims.claims import CLAIMS
 from shadowmetric.app.training.runs.settings import as_plain, with_recipe
+from tools.pages.claims_pages import EVIDENCE, claims_page, evidence_page
 from tools.pages.results import (
     MARKS,
-    claims_page,
     headline_table,
     pages,
     records_of,
@@ -27,7 +27,7 @@ def test_pages_are_made_from_the_records():
 
 
 def test_records_name_no_place_of_a_machine():
-    for path in [*ROOT.glob("paper/records/**/*.json"), *ROOT.glob("benchmarks/records/*.json")]:
+    for path in [*ROOT.glob("paper/records/**/*.json*"), *ROOT.glob("benchmarks/records/*.json")]:
         text = path.read_text(encoding="utf-8")
         for word in ("/tmp", "/home", "/root", "/work", "data_root"):
             assert word not in text, f"{path.name} names {word}"
@@ -47,12 +47,14 @@ def test_records_are_of_the_beds_as_they_are():
 
 def test_another_figure_makes_another_page():
     records = records_of(ROOT / "paper/records/small")
-    page = claims_page(records)
+    page = claims_page(records, {})
     assert all(claim.words.replace("|", "\\|") in page for claim in CLAIMS)
+    assert all(f"({EVIDENCE}#claim-{number})" in page for number in range(1, len(CLAIMS) + 1))
     changed = records | {"cifar10": made_record(**like_the_paper(gain=0.3))}
-    assert claims_page(changed) != page
-    assert "80.00 ± 0.10" in headline_table(changed).rows[0][2]
-    assert headline_table(changed).rows[0][1] == "97.31 / 97.02"
+    assert claims_page(changed, {}) != page
+    assert evidence_page(changed, {}) != evidence_page(records, {})
+    assert "80.00 ± 0.10" in headline_table(changed).rows[0][3]
+    assert headline_table(changed).rows[0][2] == "97.31 / 97.02"
 
 
 def test_the_ways_are_those_of_the_study():

@@ -29,6 +29,7 @@ from shadowmetric.app.compare.plan import Plan
 from shadowmetric.app.compare.seed_intervals import Difference, interval
 from shadowmetric.app.training.ending import write_queries
 from shadowmetric.app.training.preparation import prepare
+from shadowmetric.app.training.runs.headline import NEAREST
 from shadowmetric.app.training.runs.origin import cores
 from shadowmetric.app.training.runs.recipes import HEAD_ONLY
 from shadowmetric.app.training.runs.run import Run
@@ -40,7 +41,7 @@ from shadowmetric.progress import Report
 from shadowmetric.runtime.files import write_text
 
 FIGURES = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "silhouette")
-FIGURES = (*FIGURES, "accuracy", "macro_f1", "nmi", "convergence_epoch")
+FIGURES = (*FIGURES, "accuracy", "macro_f1", "nmi", NEAREST, "convergence_epoch")
 
 
 class Lead(NamedTuple):

@@ -4,22 +4,30 @@ The terminal and the page say the same.
 """
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shadowmetric.app.compare.compare import Row, rounding_noise
 from shadowmetric.app.compare.plan import Plan
 from shadowmetric.app.compare.success import about_training
+from shadowmetric.app.training.runs.headline import NEAREST
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import with_recipe
 
 COLUMNS = {
+    NEAREST: "nearest in training",
     "recall_at_1": "Recall@1",
     "map_at_r": "MAP@R",
     "silhouette": "silhouette",
     "accuracy": "accuracy",
     "convergence_epoch": "plateau",
 }
+
+
+def columns_of(rows: Sequence[Row]) -> dict[str, str]:
+    """Return the columns that there are figures for; the first is the one that fits the data's split."""
+    known = any(row.figures.get(NEAREST) for row in rows)
+    return {name: title for name, title in COLUMNS.items() if known or name != NEAREST}
 
 
 def figure(row: Row, name: str) -> str:

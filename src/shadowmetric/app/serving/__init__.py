@@ -8,6 +8,7 @@ serving.export("runs/birds", bundle="device", gallery="photos")  # all that a sm
 serving.index("runs/birds", "photos", "photos.shadowmx")
 serving.search("photos.shadowmx", ["photo.jpg"])[0].hits
 serving.verify("runs/birds", "photo.jpg", "other.jpg").same
+serving.verify_in_folder("runs/birds", "photo.jpg", "known").classes
 ```
 
 `serve("photos.shadowmx")` then answers until Ctrl-C. `tell`, where there is one, hears what is being done and the
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from shadowmetric.app.serving.searching.search import Answer
     from shadowmetric.app.serving.server.settings import ServeSettings
     from shadowmetric.app.serving.stores.filling import Filled
+    from shadowmetric.app.serving.verification.against_folder import FolderAnswer
     from shadowmetric.app.serving.verification.verifying import Verified
 
 Place = str | Path
@@ -213,6 +215,41 @@ def verify(
     cosine = cosine_of(model, Path(first), Path(second))
     measured = calibrate(Run(Path(run)), model, data_root=path_of(data_root), tell=tell, notes=notes)
     return Verified(**asdict(measured.decide(cosine, false_accept_rate, prior)), calibration=measured)
+
+
+def verify_in_folder(
+    run: Place,
+    image: Place,
+    folder: Place,
+    unknown_accept_rate: float | None = None,
+    *,
+    data_root: Place | None = None,
+    notes: list[str] | None = None,
+    tell: Report | None = None,
+) -> FolderAnswer:
+    """Return of which class of a folder an image is, by the vote of its nearest images, or that it is of none there.
+
+    unknown_accept_rate: of images that show nothing of the folder, the share that may pass; by default both errors are
+    about equal. notes: gets sentences on images that cannot be read, or why there is no threshold.
+    """
+    from shadowmetric.app.serving.model import open_model
+    from shadowmetric.app.serving.places import check_run
+    from shadowmetric.app.serving.verification.against_folder import compare_with_folder
+    from shadowmetric.app.training.runs.run import Run
+
+    check_run(Path(run), "; the threshold is measured on its test images")
+    (tell or silent)("opening the run", 0.0)
+    model = open_model(Path(run))
+    return compare_with_folder(
+        Run(Path(run)),
+        model,
+        Path(image),
+        Path(folder),
+        unknown_accept_rate,
+        data_root=path_of(data_root),
+        notes=notes,
+        tell=tell,
+    )
 
 
 def serve(
