@@ -49,7 +49,7 @@ def test_two_towers_are_the_paper_s_program():
 
 
 def test_scale_and_bias_go_to_the_optimizer_with_their_own_rate():
-    loss = sm.SigLIPLoss(rate=0.5)
+    loss = sm.SigLIPLoss(learning_rate=0.5)
     (group,) = loss.parameter_groups()
     assert group["lr"] == 0.5
     assert group["params"] == [loss.log_growth, loss.shift]
