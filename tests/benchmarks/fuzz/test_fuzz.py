@@ -1,7 +1,7 @@
 """A small share of `python -m benchmarks fuzz`: damage of every format but those that onnxruntime must make first.
 
-Here a few of each are tried with another seed, and the
-trial itself is tried: it must see a traceback, another answer, and a sentence that names nothing.
+The record has thousands of cases (benchmarks/records/fuzz.csv). Here a few of each are tried with another seed, and
+the trial itself is tried: it must see a traceback, another answer, and a sentence that names nothing.
 """
 
 import csv
@@ -17,8 +17,11 @@ from benchmarks.fuzz.formats import FORMATS, Format
 from benchmarks.fuzz.originals import write_all
 from benchmarks.fuzz.trial import OTHER, PLAIN, SAME, SENTENCE, Counts, judge_error, judge_sentence, try_format
 from shadowmetric.errors import Mistake
+from shadowmetric.runtime.files import read_rows
+from tools.pages.record_files import record_file
 
 CASES, FEW_CASES, SEED = 12, 2, 1
+CLONE = Path(__file__).parents[3]
 QUICK = [one for one in FORMATS if not one.exported]
 
 
@@ -115,3 +118,10 @@ def test_mistakes_are_one_sentence(capsys, words, sentence):
         main(["fuzz", *words])
     assert ended.value.code == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_the_record_has_every_format_and_nothing_else_came_of_a_case():
+    rows = read_rows(record_file(CLONE, "fuzz.csv"))
+    assert [row["format"] for row in rows] == [one.name for one in FORMATS]
+    assert sum(int(row["cases"]) for row in rows) >= 5_000
+    assert all(row["others"] == "0" for row in rows)
