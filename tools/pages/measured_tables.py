@@ -16,6 +16,7 @@ from shadowmetric.app.report.tables import Table, plain_table
 from shadowmetric.runtime.files import read_rows
 from tools.pages.demo_table import demo_table, read_demo
 from tools.pages.from_scratch_table import from_scratch_table
+from tools.pages.fuzz_table import fuzz_table
 from tools.pages.guide import losses_table, peers_table, step_table
 from tools.pages.integration_tables import (
     first_steps_table,
@@ -76,6 +77,7 @@ def make_measured_tables(root: Path) -> dict[str, dict[str, Table]]:
             "steps": first_steps_table(rows("first-steps.csv")),
             "demo": demo_table(read_demo(root)),
         },
+        "docs/robustness.md": {"fuzz": fuzz_table(rows("fuzz.csv"))},
         "docs/serving.md": {
             "parity": parity_table(json.loads(record_file(root, "export.json").read_text(encoding="utf-8"))),
             "device": device_table(rows("device.csv")),
