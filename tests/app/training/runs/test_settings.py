@@ -43,7 +43,7 @@ def test_the_help_says_the_defaults_of_the_recipes(name):
         ({"loss": "tripple"}, "--loss is 'tripple'; choose one of shadow, triplet"),
         ({"recipe": "best"}, "--recipe is 'best'; choose one of default, head, paper"),
         ({"select_on": "train"}, "--select-on is 'train'"),
-        ({"epochs": 0}, "--epochs is 0; it must be 1 or more"),
+        ({"epochs": -1}, "--epochs is -1; it must be 0 or more"),
         ({"per_class": 1}, "--per-class is 1; it must be 2 or more"),
         ({"learning_rate": 0.0}, "--learning-rate is 0.0; it must be a number above 0"),
         ({"margin": float("nan")}, "--margin is nan"),
