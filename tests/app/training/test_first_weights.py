@@ -116,6 +116,11 @@ def test_a_host_that_answers_refuses_or_stays_silent(monkeypatch):
         monkeypatch.delenv("HTTPS_PROXY")
     assert "cannot be reached" in why_unreachable(f"http://127.0.0.1:{port}/file")
     silent = threading.Event()
-    monkeypatch.setattr(socket, "create_connection", lambda *_, **__: silent.wait())
+
+    def connect(*_, **__):
+        silent.wait()
+        raise OSError
+
+    monkeypatch.setattr(socket, "create_connection", connect)
     assert why_unreachable("https://host/file", seconds=0.01) == "host does not answer within 0.01 s"
     silent.set()

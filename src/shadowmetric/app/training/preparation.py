@@ -62,6 +62,7 @@ def prepare(settings: TrainSettings, report: Report | None = None, *, features: 
     wants_look = is_open(settings) or with_recipe(settings).augment == AUTO
     look = look_at(dataset.train.images) if wants_look else None
     settings, loud = choose_weights(settings, shape, look)
+    by_look = with_recipe(settings).augment == AUTO
     if loud:
         shape = preprocessing_for(dataset.train.images, settings.size, settings.resize, settings.channels)
     settings = resolve_settings(
@@ -82,7 +83,11 @@ def prepare(settings: TrainSettings, report: Report | None = None, *, features: 
         settings = replace(settings, dim=embedder_for(replace(settings, weights=None)).head.in_features)
     if settings.batch == ALL:
         settings = replace(settings, batch=images_with_others(labels))
-    seen = () if look is None else (f"{look.sentence()}; training changes them as --augment {settings.augment} does.",)
+    seen = (
+        ()
+        if look is None or not by_look
+        else (f"{look.sentence()}; training changes them as --augment {settings.augment} does.",)
+    )
     notes = (*((loud,) if loud else ()), *dataset.notes, how)
     return Parts(dataset, Split(train.images, labels, train.groups), validation, shape, settings, notes, seen)
 

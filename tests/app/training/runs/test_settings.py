@@ -43,7 +43,7 @@ def test_the_help_says_the_defaults_of_the_recipes(name):
         ({"loss": "tripple"}, "--loss is 'tripple'; choose one of shadow, triplet"),
         ({"recipe": "best"}, "--recipe is 'best'; choose one of default, head, paper"),
         ({"select_on": "train"}, "--select-on is 'train'"),
-        ({"epochs": 0}, "--epochs is 0; it must be 1 or more"),
+        ({"epochs": -1}, "--epochs is -1; it must be 0 or more"),
         ({"per_class": 0}, "--per-class is 0; it must be 1 or more"),
         ({"per_class": 1, "loss": "triplet"}, "--per-class is 1, and triplet compares rows with others of their class"),
         ({"per_class": 1, "weights": "pretrained"}, "--per-class is 1, and shadow compares rows"),
