@@ -5,8 +5,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO ?= runs/demo
 STAMP := .venv/.set-up
-CORE := tests/ops tests/mining tests/losses tests/batches tests/evaluation tests/test_house.py tests/test_memory.py \
-  tests/test_memory_contract.py tests/test_same_everywhere.py
+CORE := tests/ops tests/mining tests/losses tests/batches tests/evaluation tests/test_house.py tests/test_memory.py
+# These take longer than all others of the library: they compile, start processes, or try many batches with many losses.
+SLOW := tests/losses/test_compiled.py tests/losses/test_budgets.py tests/batches/test_gathered_loss.py \
+  tests/ops/test_fused_gather.py tests/ops/test_fused_nearest.py tests/ops/test_triton_ops.py tests/evaluation/test_shared.py
 
 .PHONY: setup demo test test-core check bench results docs dist extras floor lock clean
 
@@ -29,9 +31,9 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest --numprocesses auto --dist loadscope
 
-# The library alone: torch and numpy, no command.
+# The library alone: torch and numpy, no command. What it leaves out, `make test` runs.
 test-core: setup
-	$(BIN)/python -m pytest --numprocesses auto --dist loadscope $(CORE)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadscope $(CORE) $(SLOW:%=--ignore=%)
 
 check: setup
 	$(BIN)/ruff check .

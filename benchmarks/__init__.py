@@ -5,6 +5,7 @@ happens into rows; `answer` is what every process says; `measure` is how it is w
 `settings` and `screen` are what the commands have in common. Each folder is one benchmark, but for
 
     serving       a device without torch and a server under load, each a program of its own
+    fuzz          which measures nothing: it damages files, and counts what commands make of them
     records       what was measured here, as CSV
 
 What a user's own machine is measured by is `shadowmetric doctor`, in `shadowmetric/app/doctor`.

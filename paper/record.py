@@ -61,7 +61,7 @@ def write_record(folder: Path, bed: Bed, plan: Plan, scale: str, command: str) -
     runs = [
         run_line(name, plan.kind(name), seed, run)
         for name in plan.names()
-        for seed, run in sorted(plan.finished(name).items())
+        for seed, run in sorted(plan.finished_runs(name).items())
     ]
     if not runs:
         return

@@ -1,7 +1,16 @@
 """Losses of triplets with every miner, compiled: a program, since typed functions under pytest do not compile."""
 
 import torch
-from compiled_rows import ALL, SLOTS, batch, compare, compare_training_step, compare_with_references, count_graphs, main
+from compiled_rows import (
+    ALL,
+    SLOTS,
+    batch,
+    compare,
+    compare_in_one_graph,
+    compare_training_step,
+    compare_with_references,
+    main,
+)
 
 import shadowmetric as sm
 
@@ -51,23 +60,26 @@ def refuse_without_slots():
         raise AssertionError(message)
 
 
+WAYS = ("shadow/semi_hard", "shadow/batch_hard", "shadow/all")  # the others differ in what they compare, or keep
+UNITS = ("shadow/semi_hard", "shadow/hard", "shadow/all", "triplet", "soft_margin", "angular_triplet")
+
 CASES = {"without slots": refuse_without_slots, "drawn": draw_in_a_graph}
 for name in MINED:
-    for backend in ("eager", "aot_eager"):
-        CASES[f"{name}, {backend}"] = lambda name=name, backend=backend: compare(ALL[name](), backend, *batch())
+    CASES[f"{name}, one graph"] = lambda name=name: compare_in_one_graph(name)
     CASES[f"{name}, references"] = lambda name=name: compare_with_references(name, None)
+for name in WAYS:
     CASES[f"{name}, the batch among references"] = lambda name=name: compare_with_references(name, 0)
+for name in UNITS:
     CASES[f"{name}, rows as they are"] = lambda name=name: compare(ALL[name](normalize=False), "aot_eager", *batch())
-    CASES[f"{name}, other labels"] = lambda name=name: count_graphs(name)
-for name in ("shadow/semi_hard", "triplet", "shadow/all"):
+for name in ("shadow/semi_hard", "shadow/all"):
     for dtype in (torch.float16, torch.bfloat16, torch.float64):
         CASES[f"{name}, {dtype}"] = lambda name=name, dtype=dtype: compare(
             ALL[name](), "aot_eager", *batch(dtype=dtype)
         )
+for name in ("shadow/semi_hard", "shadow/batch_hard"):  # every triplet in every block would unroll
     CASES[f"{name}, blocks"] = lambda name=name: compare(ALL[name](scratch_bytes=2**13), "aot_eager", *batch())
-    CASES[f"{name}, a training step"] = lambda name=name: compare_training_step(name)
+CASES["shadow/semi_hard, a training step"] = lambda: compare_training_step("shadow/semi_hard")
 CASES["shadow/semi_hard, inductor"] = lambda: compare(ALL["shadow/semi_hard"](), "inductor", *batch())
-CASES["shadow/batch_hard, inductor"] = lambda: compare(ALL["shadow/batch_hard"](), "inductor", *batch())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
 import shadowmetric as sm
-from shadowmetric.app.training.watch import look, some_of
+from shadowmetric.app.training.steps.watch import look, some_of
 from shadowmetric.batches.cached import run_cached_step
 from shadowmetric.ops.ranks import broadcast_tensors, ranks_here, share
 
@@ -35,13 +35,15 @@ def embedder_of() -> nn.Module:
     return embedder
 
 
-def make_images(name: str = "") -> tuple[Tensor, Tensor]:
+def make_images(name: str = "") -> tuple[Tensor, Any]:
     torch.manual_seed(2)
     images = (16 * torch.randn(IMAGES, 7, dtype=torch.float64)).round() / 16
     if not of_distances(name):
         images[5], images[11], images[20] = images[4], images[2], images[2]  # equal rows, in one class and in two
     labels = torch.arange(IMAGES) * 5 % CLASSES
     labels[5] = labels[4]
+    if name.startswith("relation"):
+        return images, sm.LabelSets(torch.stack([labels % 2 == 0, labels % 3 == 0, labels > 3], 1), graded=True)
     return images, labels
 
 
@@ -60,6 +62,8 @@ class Foreign(nn.Module):
 EVERY = LOSSES | {
     "foreign": lambda dim: Foreign(),
     "memory/shadow": lambda dim: sm.CrossBatchMemory(sm.ShadowLoss(miner="hard"), 30),
+    "relation/triplet": lambda dim: sm.TripletLoss(0.6, miner="hard"),
+    "relation/multi_similarity": lambda dim: sm.MultiSimilarityLoss(),
     "memory/multi_similarity": lambda dim: sm.CrossBatchMemory(sm.MultiSimilarityLoss(), 30),
 }
 

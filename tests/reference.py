@@ -48,6 +48,8 @@ Triplet = tuple[int, int, int]
 
 def classes_around(embeddings, labels, references=None, reference_labels=None) -> list[tuple[list[int], list[int]]]:
     """Return for each anchor its (same_class, other_class): two lists of candidate row numbers."""
+    if isinstance(labels, Known):
+        return known_around(embeddings, labels, references, reference_labels)
     candidate_labels = (labels if references is None else reference_labels).tolist()
     around = []
     for a, label in enumerate(labels.tolist()):
@@ -60,6 +62,75 @@ def classes_around(embeddings, labels, references=None, reference_labels=None) -
                 same_class.append(x)
         around.append((same_class, other_class))
     return around
+
+
+class Known:
+    """A relation as plain Python: what is known of each row, the grade of two of these, and who is positive.
+
+    positive, negative: of a grade. Where a reference is the anchor itself the pair is neither.
+    """
+
+    def __init__(self, rows: list, grade, positive=lambda grade: grade > 0, negative=lambda grade: grade <= 0):
+        self.rows, self.grade, self.positive, self.negative = rows, grade, positive, negative
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def known_around(embeddings, known, references=None, reference_known=None) -> list[tuple[list[int], list[int]]]:
+    """The same of a relation: (positives, negatives) of each anchor."""
+    others = known if references is None else reference_known
+    around = []
+    for a, mine in enumerate(known.rows):
+        positives, negatives = [], []
+        for x, theirs in enumerate(others.rows):
+            if x == a if references is None else torch.equal(references[x], embeddings[a]):
+                continue
+            grade = known.grade(mine, theirs)
+            if known.positive(grade):
+                positives.append(x)
+            if known.negative(grade):
+                negatives.append(x)
+        around.append((positives, negatives))
+    return around
+
+
+def shared_labels(one: list[int], two: list[int]) -> float:
+    """|A and B| / |A or B| of two lists of bits; 0 if both are empty."""
+    shared = sum(a and b for a, b in zip(one, two, strict=True))
+    either = sum(a or b for a, b in zip(one, two, strict=True))
+    return shared / either if either else 0.0
+
+
+def shared_levels(one: list[int], two: list[int]) -> float:
+    """How many levels two paths have in common before they part, as a share of all."""
+    common = 0
+    while common < len(one) and one[common] == two[common]:
+        common += 1
+    return common / len(one)
+
+
+def listed_grade(listed: dict[tuple[int, int], float], highest: float):
+    """The grade of two items: the highest of an item with itself, what is listed in either order, or 0."""
+    return lambda one, two: highest if one == two else listed.get((one, two), listed.get((two, one), 0.0))
+
+
+def graded_triplet(embeddings, labels, triplets, *, margin=0.2, graded=False, highest=1.0, **reference_known) -> Tensor:
+    """Mean of max(|a - p|^2 - |a - n|^2 + margin of a * (grade(a, p) - grade(a, n)) / highest, 0).
+
+    margin: one, or a dictionary by the label of the anchor.
+    """
+    references, others = reference_known.get("references"), reference_known.get("reference_labels", labels)
+    values = []
+    for (a, p, n), excess in zip(
+        triplets, excesses(squared_distance, embeddings, triplets, True, references), strict=True
+    ):
+        own = margin[int(labels[a])] if isinstance(margin, dict) else margin
+        if graded:
+            mine = labels.rows[a]
+            own = own * (labels.grade(mine, others.rows[p]) - labels.grade(mine, others.rows[n])) / highest
+        values.append(torch.relu(excess + own))
+    return reduced(values, embeddings)
 
 
 # Miners
@@ -665,8 +736,8 @@ def global_loss(embeddings, labels, *, margin=0.4, weight=0.8, normalize=True, t
     return loss
 
 
-def choose_medoids(distances, classes, facility_classes, gamma, candidates) -> list[int]:
-    """Grow a set of facilities greedily; return the one that serves each customer. distances[j][i], rounded.
+def choose_medoids(distances, classes, facility_classes, gamma, candidates) -> tuple[list[int], float]:
+    """Grow a set of facilities greedily; return who serves each customer, and the NMI. distances[j][i], rounded.
 
     Each step tries the next `candidates` in the order of j * 2^64 / golden ratio, modulo 2^64.
     """
@@ -923,6 +994,38 @@ def relevant_ranks(query, query_labels, gallery=None, gallery_labels=None) -> li
         others = [similarity for similarity, label in items if label != query_label]
         ranks.append([i + sum(other >= own for other in others) for i, own in enumerate(relevant, start=1)])
     return ranks
+
+
+def known_ranks(query, known, gallery=None, gallery_known=None) -> list[list[int]]:
+    """The same where a relation says what is relevant."""
+    ranks = []
+    for mine, items in zip(known.rows, known_items(query, known, gallery, gallery_known), strict=True):
+        relevant = sorted((s for s, other in items if known.positive(known.grade(mine, other))), reverse=True)
+        others = [s for s, other in items if not known.positive(known.grade(mine, other))]
+        ranks.append([i + sum(other >= own for other in others) for i, own in enumerate(relevant, start=1)])
+    return ranks
+
+
+def known_items(query, known, gallery=None, gallery_known=None) -> list[list[tuple[float, object]]]:
+    """Return for each query the (similarity, what is known) of every gallery item; leave one out without a gallery."""
+    others = known if gallery is None else gallery_known
+    found = []
+    for q, similarity in enumerate(cosines(query, query if gallery is None else gallery)):
+        items = list(zip(similarity, others.rows, strict=True))
+        found.append(items[:q] + items[q + 1 :] if gallery is None else items)
+    return found
+
+
+def ndcg_at(similarity: list[float], grades: list[float], k: int) -> float:
+    """DCG / the best DCG; an item among equals counts with the mean of their grades. NaN if all grades are 0."""
+    order = sorted(similarity, reverse=True)[:k]
+    dcg = 0.0
+    for place, value in enumerate(order, start=1):
+        equals = [grade for s, grade in zip(similarity, grades, strict=True) if s == value]
+        dcg += math.fsum(equals) / len(equals) / math.log2(place + 1)
+    best = sorted(grades, reverse=True)[:k]
+    ideal = math.fsum(grade / math.log2(place + 1) for place, grade in enumerate(best, start=1))
+    return dcg / ideal if ideal else math.nan
 
 
 def recall_at(ranks: list[int], k: int) -> float:

@@ -11,9 +11,8 @@ import ast
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 import shadowmetric
 
@@ -54,9 +53,19 @@ def room_of(parts: tuple[str, ...]) -> str:
     return ".".join(names[:2]) if names[0] == "app" and len(names) > 1 else names[0]
 
 
-def imports_of(path: Path) -> Iterator[str]:
-    """Yield the modules that a file imports, wherever it does so, by their whole names or beginning with a dot."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def imports_of(path: Path) -> tuple[str, ...]:
+    """Return the modules that a file imports, wherever it does so, by their whole names or beginning with a dot."""
+    return tuple(walk_imports(tree_of(path)))
+
+
+def walk_imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level:
             yield "." * node.level + (node.module or "")
         elif isinstance(node, ast.ImportFrom) and node.module in ("shadowmetric", "shadowmetric.app"):
@@ -71,46 +80,50 @@ def packages_of(path: Path) -> set[str]:
     return {name.split(".")[0] for name in imports_of(path) if not name.startswith(".")}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_an_import_points_to_the_left(path):
-    room = room_of(path.relative_to(HOUSE).parts)
-    names = list(imports_of(path))
-    assert not set(BESIDE) & packages_of(path), "what is beside the library is not in the wheel"
+def why_not_to_the_left(path: Path) -> str | None:
+    """Return what is wrong with the imports of a file, if anything."""
+    room, names = room_of(path.relative_to(HOUSE).parts), imports_of(path)
+    others = {room_of(tuple(name.split(".")[1:])) for name in names if name.startswith("shadowmetric.")} - {room}
+    if set(BESIDE) & packages_of(path):
+        return "what is beside the library is not in the wheel"
     if room in ("__init__", "__main__", "app.__init__"):
-        return
-    assert room in PLACE, f"{room} is no room of the house; add it to the order in this test and to CONTRIBUTING.md"
+        return None
     if room == "runtime":  # its files are copied to devices that have nothing else
-        assert not [name for name in names if name.startswith(("..", "shadowmetric"))], "reaches out of its room"
-        return
-    assert not [name for name in names if name.startswith(".")], "write imports from the top, not relative ones"
-    others = {room_of(tuple(name.split(".")[1:])) for name in names if name.startswith("shadowmetric.")}
-    for other in others - {room}:
-        assert PLACE[other] < PLACE[room], f"{room} imports from {other}, which is not to its left"
+        return "reaches out of its room" if any(name.startswith(("..", "shadowmetric")) for name in names) else None
+    if room not in PLACE:
+        return f"{room} is no room of the house; add it to the order in this test and to CONTRIBUTING.md"
+    if any(name.startswith(".") for name in names):
+        return "write imports from the top, not relative ones"
+    right = sorted(other for other in others if PLACE[other] >= PLACE[room])
+    return f"{room} imports from {', '.join(right)}, which is not to its left" if right else None
 
 
-@pytest.mark.parametrize("path", [*FILES, *BESIDE_FILES], ids=name_of)
-def test_files_are_named_for_what_they_hold_and_say_so_first(path):
-    assert path.stem not in FORBIDDEN_NAMES
-    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+def test_an_import_points_to_the_left():
+    reasons = {name_of(path): why_not_to_the_left(path) for path in FILES}
+    assert {name: reason for name, reason in reasons.items() if reason} == {}
+
+
+def test_files_are_named_for_what_they_hold_and_say_so_first():
+    files = [*FILES, *BESIDE_FILES]
+    assert [name_of(path) for path in files if path.stem in FORBIDDEN_NAMES] == []
+    assert [name_of(path) for path in files if not ast.get_docstring(tree_of(path))] == []
 
 
 LIBRARY_FILES = [path for path in FILES if room_of(path.relative_to(HOUSE).parts) in LIBRARY]
-TORCH_AND_NUMPY = {"torch", "numpy", "shadowmetric"}
+TORCH_AND_NUMPY = {"torch", "numpy", "shadowmetric"} | set(sys.stdlib_module_names)
 FOR_CHECKERS = {"types.py": {"jaxtyping"}, "ops/triton_ops.py": {"triton"}}  # names of shapes; a part of torch on Linux
+ON_A_DEVICE = {"numpy", "onnxruntime", "PIL"} | set(sys.stdlib_module_names)
 
 
-@pytest.mark.parametrize("path", LIBRARY_FILES, ids=name_of)
-def test_the_library_needs_torch_and_numpy_alone(path):
-    allowed = TORCH_AND_NUMPY | set(sys.stdlib_module_names) | FOR_CHECKERS.get(name_of(path), set())
-    assert packages_of(path) <= allowed
+def test_the_library_needs_torch_and_numpy_alone():
+    more = {name_of(path): packages_of(path) - TORCH_AND_NUMPY for path in LIBRARY_FILES}
+    assert {name: packages for name, packages in more.items() if packages - FOR_CHECKERS.get(name, set())} == {}
 
 
-ON_A_DEVICE = set(sys.stdlib_module_names) | {"numpy", "onnxruntime", "PIL"}
-
-
-@pytest.mark.parametrize("path", sorted((HOUSE / "runtime").glob("*.py")), ids=name_of)
-def test_the_runtime_imports_what_a_small_device_has(path):
-    assert packages_of(path) <= ON_A_DEVICE
+def test_the_runtime_imports_what_a_small_device_has():
+    more = {path.name: packages_of(path) - ON_A_DEVICE for path in (HOUSE / "runtime").glob("*.py")}
+    assert more
+    assert {name: packages for name, packages in more.items() if packages} == {}
 
 
 def test_no_folder_of_the_program_holds_more_files_than_one_can_look_through():
@@ -123,8 +136,7 @@ def test_no_folder_is_named_as_a_function_of_its_package():
     """A folder below a package becomes an attribute of it, and would take the place of a function of that name."""
     for path in FILES:
         if path.name == "__init__.py":
-            nodes = ast.parse(path.read_text(encoding="utf-8")).body
-            functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+            functions = {node.name for node in tree_of(path).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
             beside = {one.stem for one in path.parent.iterdir() if one.is_dir() or one.suffix == ".py"}
             assert not functions & beside, name_of(path)
 
@@ -133,16 +145,17 @@ LIBRARIES = {"pytorch_metric_learning", "sentence_transformers", "lightning", "t
 ALSO = ("app/doctor/devices/contenders.py",)  # times a step beside the peer's
 
 
-@pytest.mark.parametrize("path", sorted((HOUSE / "integrations").glob("*.py")), ids=name_of)
-def test_an_integration_is_short(path):
-    assert code_lines(path) <= 100
+def test_an_integration_is_short():
+    counts = {path.name: code_lines(path) for path in (HOUSE / "integrations").glob("*.py")}
+    assert counts
+    assert {name: count for name, count in counts.items() if count > 100} == {}
 
 
 def code_lines(path: Path) -> int:
     """Return how many lines of a file are code: not empty, no comment, no docstring."""
     text = path.read_text()
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    first = [node.body[0] for node in ast.walk(ast.parse(text)) if isinstance(node, kinds) and ast.get_docstring(node)]
+    first = [node.body[0] for node in ast.walk(tree_of(path)) if isinstance(node, kinds) and ast.get_docstring(node)]
     said = {line for node in first for line in range(node.lineno, node.end_lineno + 1)}
     lines = enumerate(text.splitlines(), start=1)
     return sum(bool(line.strip()) and line.strip()[0] != "#" and number not in said for number, line in lines)

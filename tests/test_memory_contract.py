@@ -121,8 +121,7 @@ def test_nothing_takes_more_than_its_formula_says(name, case):
     assert_within(subject.memory(), *taken(subject, embeddings, labels))
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
-@pytest.mark.parametrize("case", ["wide", "thin"])
+@pytest.mark.parametrize(("case", "dtype"), [("wide", torch.float64), ("thin", torch.float16)])
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_formulas_know_the_type_of_the_embeddings(name, case, dtype):
     rows, dim, classes, scratch = CASES[case]

@@ -9,6 +9,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from collections import Counter
 from email.parser import HeaderParser
 from pathlib import Path
 
@@ -120,6 +121,13 @@ def test_there_is_one_version(built, capsys):
     latest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert latest is not None
     assert latest[1] == shadowmetric.__version__
+
+
+def test_the_changelog_has_sections_and_says_each_thing_once():
+    lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
+    bullets = [line for line in lines if line.startswith("- ")]
+    assert sorted(line for line, count in Counter(bullets).items() if count > 1) == []
+    assert lines[lines.index("## 0.1.0 (unreleased)") + 2].startswith("### ")
 
 
 def test_the_citation_names_the_software_and_the_paper():

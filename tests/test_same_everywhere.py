@@ -64,7 +64,7 @@ def proposing(always: bool):
 
 BATCHES = (
     st.sampled_from(KINDS),
-    st.integers(2, 24),
+    st.integers(2, 18),
     st.sampled_from([1, 2, 5, 16]),
     st.integers(0, 2**20),
     st.sampled_from(DTYPES),
@@ -103,7 +103,7 @@ def test_a_matrix_gives_the_triplets_of_the_loops_whoever_multiplies(name, kind,
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["semi_hard", "hard", "batch_hard"])
 def test_a_fast_product_of_a_large_batch_proposes_and_never_decides(kind, name):
-    embeddings, labels = made(kind, 400, 24, 0, torch.float32)
+    embeddings, labels = made(kind, 200, 24, 0, torch.float32)
     make, settings, _ = MINERS[name]
     with proposing(False):
         expected = listed(make(**settings)(embeddings, labels))
@@ -147,7 +147,7 @@ def test_no_pair_is_in_or_out_of_a_loss_by_rounding(name):
     A kink that flips would be off by a whole pair: by 1e-3 and more.
     """
 
-    @settings(max_examples=6 if is_light(name) else 30)
+    @settings(max_examples=4 if is_light(name) else 10)
     @given(*BATCHES[:4], st.sampled_from(SCRATCHES))
     @example("duplicates", 24, 5, 0, 1)
     @example("collapsed", 24, 5, 0, 1)
@@ -159,7 +159,7 @@ def test_no_pair_is_in_or_out_of_a_loss_by_rounding(name):
         value, gradient = value_and_gradient(loss, embeddings, labels)
         loss.scratch_bytes = scratch
         scale = gradient.abs().max() + 1
-        for number in range(SEEDS):
+        for number in range(2):
             with random_rounding(seed + number):
                 again, moved = value_and_gradient(loss, embeddings, labels)
             torch.testing.assert_close(again, value, rtol=1e-11, atol=1e-11)

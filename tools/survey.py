@@ -1,6 +1,6 @@
 """What this repository is made of, in figures: for any checkout of it, old or new.
 
-    python -m tools.survey [CHECKOUT...]
+    python -m tools.survey [--suite] [CHECKOUT...]
 
     files, lines        of what the wheel holds: src/shadowmetric/**/*.py
     rooms               packages right below it, and below app
@@ -11,6 +11,7 @@
     a loss              touched to enter one, and a little more
     files touched       modules of shadowmetric that are imported by a step of ShadowLoss, by a training on digits, and
                         by a search in an index of digits, each in a process of its own
+    suite               with --suite: what pytest says of all tests, as `make test` runs them: minutes
 
 A checkout is measured as it lies there: its src/ goes before everything on the path, and nothing of it is installed.
 Where layouts differ, the place of a module is looked up. Half a minute a checkout.
@@ -60,8 +61,8 @@ NAMED_LOSSES = ("ArcFaceLoss", "CosFaceLoss")  # one of before and after a table
 QUICK = ("--device", "cpu", "--epochs", "1", "--batches", "3", "--batch", "32", "--dim", "8")
 
 
-def survey(checkout: Path) -> dict[str, str]:
-    """Return the figures of a checkout in words."""
+def survey(checkout: Path, *, suite: bool = False) -> dict[str, str]:
+    """Return the figures of a checkout in words; suite: those of its tests too."""
     package = checkout / "src" / "shadowmetric"
     files = sorted(package.rglob("*.py"))
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
@@ -78,7 +79,15 @@ def survey(checkout: Path) -> dict[str, str]:
         "packages beyond torch and its own": f"{packages}, {megabytes:.0f} MB installed",
     }
     figures |= {f"files that name {loss}": f"{files_that_name(loss, checkout)}" for loss in NAMED_LOSSES}
-    return figures | touched(checkout)
+    return figures | count_touched(checkout) | ({"suite": time_suite(checkout)} if suite else {})
+
+
+def time_suite(checkout: Path, processes: str = "auto") -> str:
+    """Run all tests; return pytest's last line: how many passed and failed, and the seconds."""
+    words = [sys.executable, "-m", "pytest", "--numprocesses", processes, "--dist", "loadscope"]
+    environment = os.environ | {"PYTHONPATH": str(checkout / "src")}
+    said = subprocess.run(words, cwd=checkout, env=environment, capture_output=True, text=True).stdout
+    return said.strip().splitlines()[-1]
 
 
 def commit_of(checkout: Path) -> str:
@@ -145,7 +154,7 @@ def files_that_name(loss: str, checkout: Path) -> int:
     return sum(bool(said.search(path.read_text(encoding="utf-8"))) for path in files)
 
 
-def touched(checkout: Path) -> dict[str, str]:
+def count_touched(checkout: Path) -> dict[str, str]:
     """Return how many modules of ours three things import, each in a process of its own."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
@@ -195,5 +204,7 @@ def table(surveys: list[dict[str, str]]) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tools.survey", description="What this repository is made of.")
+    parser.add_argument("--suite", action="store_true", help="run the tests of each, too: minutes")
     parser.add_argument("checkouts", nargs="*", type=Path, default=[ROOT], help="folders of clones (default: this one)")
-    print(table([survey(place.resolve()) for place in parser.parse_args().checkouts]))
+    asked = parser.parse_args()
+    print(table([survey(place.resolve(), suite=asked.suite) for place in asked.checkouts]))

@@ -8,6 +8,7 @@ classes are held out to choose on.
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,9 +52,9 @@ def main() -> None:
 
     train, test = parts.dataset.train, parts.dataset.test
     kept, held = part_classes(train.labels, HELD_OUT, seed=0)
-    arrays = {"train_features": pooled(train), "train_labels": train.labels, "kept": kept, "held": held}
+    arrays: dict[str, Any] = {"train_features": pooled(train), "kept": kept, "held": held}
     with given.out.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays, test_features=pooled(test), test_labels=test.labels)
+        np.savez(file, **arrays, train_labels=train.labels, test_features=pooled(test), test_labels=test.labels)
 
 
 if __name__ == "__main__":

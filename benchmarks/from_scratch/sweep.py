@@ -8,13 +8,15 @@ Memory: the images of all beds of a round. Time: cells × seconds, and about a t
 
 import csv
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from benchmarks.from_scratch.beds import BEDS, Ground, JudgedOn, read_bed
 from benchmarks.from_scratch.trial import Contender, Setting, judge, judge_floor, seconds_of_step, train
 from benchmarks.run import place
+from shadowmetric.app.training.runs.recipes import COMPARING
+from shadowmetric.losses.catalogue import CLASS_LOSSES
 from shadowmetric.runtime.files import read_rows
 
 RoundName = Literal["losses", "networks", "augmentation", "rates", "final"]
@@ -65,6 +67,10 @@ class Round:
 def changed(**changes: Sequence[Any]) -> tuple[tuple[Contender, Setting], ...]:
     """Return the default, and it with each value of one setting."""
     settings = [Setting(), *(Setting(**{name: value}) for name, values in changes.items() for value in values)]
+    settings = [
+        one if one.loss in CLASS_LOSSES else replace(one, batch=COMPARING.batch, per_class=COMPARING.per_class)
+        for one in settings
+    ]
     return tuple(("ours", setting) for setting in dict.fromkeys(settings))
 
 
@@ -74,9 +80,11 @@ ROUNDS: dict[str, Round] = {
         PHOTOS,
     ),
     "networks": Round(changed(network=("strided", "late pool", "group norm", "no norm", "wide")), PHOTOS),
-    "augmentation": Round(changed(augment=("none", "shift", "crop", "photo", "drawing")), (*PHOTOS, "glyphs")),
+    "augmentation": Round(
+        changed(augment=("none", "shift", "crop", "photo", "strong", "drawing")), (*PHOTOS, "glyphs")
+    ),
     "rates": Round(
-        changed(learning_rate=(2e-3, 1e-2), weight_decay=(1e-2,), batch=(32, 128), per_class=(2, 8)), PHOTOS
+        changed(learning_rate=(2e-3, 1e-2), weight_decay=(1e-2,), batch=(64, 128), per_class=(2, 4, 8)), ALL
     ),
     "final": Round(
         (("ours", Setting()), *((name, Setting()) for name in get_args(Contender) if name != "ours")), ALL, "test"

@@ -28,9 +28,9 @@ from shadowmetric.app.data.augmentation import AUTO, Augmentation
 from shadowmetric.app.data.image_kind import look_at
 from shadowmetric.app.data.loading import Batch, training_batches
 from shadowmetric.app.models.embedder import Embedder
-from shadowmetric.app.training.optimizer import build_optimizer, set_rates, share_of_peak
 from shadowmetric.app.training.runs.recipes import FROM_SCRATCH
-from shadowmetric.batches.sampler import PKSampler
+from shadowmetric.app.training.steps.optimizer import build_optimizer, set_rates, share_of_peak
+from shadowmetric.batches.sampler import PKSampler, ShuffledSampler
 from shadowmetric.evaluation import evaluate
 from shadowmetric.losses.catalogue import build_loss
 
@@ -92,7 +92,11 @@ def train_ours(ground: Ground, setting: Setting, steps: int, seed: int, done: Ca
 
 def our_batches(ground: Ground, setting: Setting, seed: int) -> Iterator[Batch]:
     """Yield batches, epoch after epoch."""
-    sampler = PKSampler(ground.train.labels, setting.batch, setting.per_class, seed=seed)
+    labels = ground.train.labels
+    if setting.per_class == 1:
+        sampler = ShuffledSampler(len(labels), setting.batch, seed=seed)
+    else:
+        sampler = PKSampler(labels, setting.batch, setting.per_class, seed=seed)
     kind = look_at(ground.parts.train.images).kind if setting.augment == AUTO else setting.augment
     augmentation = Augmentation(kind, ground.parts.dataset.mirrors)
     for epoch in count():

@@ -54,7 +54,8 @@ def measure(name: str, batch: int, dim: int, per_class: int) -> dict[str, Any]:
         if needed > MOST_OF_A_PEER or (free is not None and needed > MEMORY_SHARE * free):
             return {"reason": f"cannot: needs about {needed / 1e9:,.0f} GB"}
     tiny, few = inputs(WARM_UP_ROWS, dim, 4)
-    make_loss(name, WARM_UP_ROWS // 4, dim)(tiny, few).backward()
+    warm = make_loss(name, WARM_UP_ROWS // 4, dim)
+    count_live_bytes(lambda: warm(tiny, few), [tiny, few, *warm.parameters()])
     loss, found = make_loss(name, classes, dim), []
 
     def step() -> torch.Tensor:

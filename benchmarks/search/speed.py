@@ -97,7 +97,7 @@ def make_rows(rows: int, dim: int, classes: int, queries: int) -> tuple[np.ndarr
 def ours(gallery: np.ndarray, kind: str | None, folder: Path) -> Contender:
     """Return our index, written to a file and opened again."""
     begin = time.perf_counter()
-    stored, words = (None, "") if kind is None else approximate.built(gallery, kind)
+    stored, words = (None, "") if kind is None else approximate.build_faiss_index(gallery, kind)
     file = folder / f"{kind}.shadowmx"
     count = len(gallery)
     contents = Contents(
@@ -111,7 +111,7 @@ def ours(gallery: np.ndarray, kind: str | None, folder: Path) -> Contender:
     )
     write_index(file, About(gallery.shape[1], "made", Shape(8, 8, 1), (), ""), contents)
     opened = FileGallery(file)
-    search = lambda asked, k: opened.found(asked, k, None)  # noqa: E731
+    search = lambda asked, k: opened.find(asked, k, None)  # noqa: E731
     return Contender(f"shadowmetric {kind or 'exact'}", search, time.perf_counter() - begin, file.stat().st_size)
 
 

@@ -68,14 +68,12 @@ def free_comparisons(stores: Stores) -> list[Comparison]:
         mine, theirs = best_setting(record, "shadow"), best_setting(record, "triplet", "euclidean_triplet")
         if mine and theirs:
             pairs.append((bed, mine, theirs, True, record))
-    both = [(bed, mine, theirs, values_of(record, mine, theirs), chosen) for bed, mine, theirs, chosen, record in pairs]
-    some = [one for one in both if len(one[3][0]) > 1]
-    samples = [list(np.subtract(*values)) for *_, values, _ in some]
+    both = [(pair, values_of(pair[4], pair[1], pair[2])) for pair in pairs]
+    some = [(pair, values) for pair, values in both if len(values[0]) > 1]
+    samples = [list(np.subtract(*values)) for _, values in some]
     return [
-        Comparison(bed, mine, theirs, values, interval(sample), corrected, chosen)
-        for (bed, mine, theirs, values, chosen), sample, corrected in zip(
-            some, samples, holm_intervals(samples), strict=True
-        )
+        Comparison(pair[0], pair[1], pair[2], values, interval(sample), corrected, pair[3])
+        for (pair, values), sample, corrected in zip(some, samples, holm_intervals(samples), strict=True)
     ]
 
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from paper.heads.features import Rows
 from shadowmetric import convergence_epoch
-from shadowmetric.app.training.optimizer import share_of_peak
+from shadowmetric.app.training.steps.optimizer import share_of_peak
 from shadowmetric.batches.sampler import PKSampler
 from shadowmetric.evaluation import evaluate
 from shadowmetric.losses import TripletLoss

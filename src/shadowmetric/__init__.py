@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from shadowmetric.batches import CrossBatchMemory as CrossBatchMemory
     from shadowmetric.batches import GatheredLoss as GatheredLoss
+    from shadowmetric.batches import HardNegativeSampler as HardNegativeSampler
     from shadowmetric.batches import TwoTowerLoss as TwoTowerLoss
     from shadowmetric.batches import cached_backward as cached_backward
     from shadowmetric.batches import cached_rows as cached_rows
@@ -34,7 +35,13 @@ if TYPE_CHECKING:
     from shadowmetric.mining import BatchHardMiner as BatchHardMiner
     from shadowmetric.mining import DistanceWeightedMiner as DistanceWeightedMiner
     from shadowmetric.mining import HardMiner as HardMiner
+    from shadowmetric.mining import LabelSets as LabelSets
+    from shadowmetric.mining import LabelTree as LabelTree
+    from shadowmetric.mining import Pairs as Pairs
+    from shadowmetric.mining import Relevance as Relevance
     from shadowmetric.mining import SemiHardMiner as SemiHardMiner
+    from shadowmetric.mining import hardest_negatives as hardest_negatives
+    from shadowmetric.types import Relation as Relation
     from shadowmetric.types import Triplets as Triplets
 
 __version__ = "0.1.0"
@@ -45,6 +52,12 @@ LIBRARY = (  # public names besides those of losses, which `losses/__init__.py` 
     "DistanceWeightedMiner",
     "GatheredLoss",
     "HardMiner",
+    "HardNegativeSampler",
+    "LabelSets",
+    "LabelTree",
+    "Pairs",
+    "Relation",
+    "Relevance",
     "Scores",
     "SemiHardMiner",
     "Triplets",
@@ -53,6 +66,7 @@ LIBRARY = (  # public names besides those of losses, which `losses/__init__.py` 
     "cached_rows",
     "convergence_epoch",
     "evaluate",
+    "hardest_negatives",
 )
 ROOMS = ("types", "mining", "losses", "batches", "evaluation", "ops")  # that names are looked for in, in this order
 

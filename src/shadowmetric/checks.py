@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from shadowmetric.errors import NotFinite
-from shadowmetric.types import Place, Triplets
+from shadowmetric.types import AnyLabels, Place, Relation, Triplets
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -96,25 +96,50 @@ def check_labels(labels: Tensor, rows: Tensor, name: str = "labels", rows_name: 
         raise ValueError(f"{name} is {labels.dtype}; class labels must be integers: call .long() first.")
     if labels.ndim != 1 or len(labels) != len(rows):
         raise ValueError(
-            f"{name} has shape {tuple(labels.shape)} for {len(rows)} rows of {rows_name}; give one label for each row."
+            f"{name} has shape {tuple(labels.shape)} for {len(rows)} rows of {rows_name}; give one label for each row"
+            f"{', or sm.LabelSets(bits) for several' if labels.ndim == 2 else ''}."
         )
     if labels.device != rows.device:
         raise ValueError(f"{name} is on {labels.device} and {rows_name} on {rows.device}; move one to the other.")
     return labels.long()
 
 
+def check_any_labels(labels: AnyLabels, rows: Tensor, name: str = "labels", rows_name: str = "embeddings") -> AnyLabels:
+    """Return the labels as int64, or a relation as it is; refuse what is not one for each row."""
+    if isinstance(labels, Relation):
+        return _check_relation(labels, rows, name, rows_name)
+    return check_labels(labels, rows, name, rows_name)
+
+
+def one_label_each(labels: AnyLabels, what: str) -> Tensor:
+    """Return the labels; refuse a relation, for `what` needs one label for each row."""
+    if isinstance(labels, Relation):
+        raise ValueError(f"labels is a {labels!r}, and {what} needs one label for each row; give a tensor of labels.")
+    return labels
+
+
+def _check_relation(relation: Relation, rows: Tensor, name: str, rows_name: str) -> Relation:
+    if len(relation) != len(rows):
+        raise ValueError(f"{name} is a {relation!r} for {len(rows)} rows of {rows_name}; give as many.")
+    if relation.device != rows.device:
+        raise ValueError(
+            f"{name} is on {relation.device} and {rows_name} on {rows.device}; make it from tensors that are there."
+        )
+    return relation
+
+
 def check_batch(
     embeddings: Tensor,
-    labels: Tensor,
+    labels: AnyLabels,
     references: Tensor | None,
-    reference_labels: Tensor | None,
+    reference_labels: AnyLabels | None,
     *,
     other: str = "references",
     debug: bool = False,
-) -> tuple[Tensor, Tensor | None]:
+) -> tuple[AnyLabels, AnyLabels | None]:
     """Check a batch and what it is compared with, called `other`; return both sets of labels as int64."""
     check_rows(embeddings, debug=debug)
-    labels = check_labels(labels, embeddings)
+    labels = check_any_labels(labels, embeddings)
     other_labels = f"{other.removesuffix('s')}_labels"
     if (references is None) != (reference_labels is None):
         argument, missing = (other, other_labels)[:: 1 if reference_labels is None else -1]
@@ -131,11 +156,22 @@ def check_batch(
         raise ValueError(
             f"{other} is on {references.device} and embeddings on {embeddings.device}; move one to the other."
         )
-    return labels, check_labels(reference_labels, references, other_labels, other)
+    others = check_any_labels(reference_labels, references, other_labels, other)
+    if isinstance(labels, Relation) or isinstance(others, Relation):
+        _check_same_kind(labels, others, other_labels)
+    return labels, others
+
+
+def _check_same_kind(labels: AnyLabels, others: AnyLabels, name: str) -> None:
+    if not isinstance(labels, Relation) or not labels.same_kind(others):
+        raise ValueError(
+            f"labels is a {type(labels).__name__} and {name} a {type(others).__name__} that says other things; "
+            "give parts of one relation, as relation[rows] returns them."
+        )
 
 
 def check_anchors_at(
-    anchors_at: Place | None, labels: Tensor, reference_labels: Tensor | None, *, debug: bool = False
+    anchors_at: Place | None, labels: AnyLabels, reference_labels: AnyLabels | None, *, debug: bool = False
 ) -> None:
     """Refuse a place at which the batch can't be among the references."""
     if anchors_at is None:
@@ -150,9 +186,10 @@ def check_anchors_at(
             f"anchors_at is {anchors_at!r}; {len(labels)} rows among {len(reference_labels)} references start at "
             f"0 to {last}, or {ELSEWHERE!r} if none of them is among these."
         )
-    if reads_values(labels, debug=debug):
-        there = reference_labels[anchors_at : anchors_at + len(labels)]
-        if not torch.equal(there, labels):
+    known, others = (side.rows if isinstance(side, Relation) else side for side in (labels, reference_labels))
+    if reads_values(known, debug=debug):
+        there = others[anchors_at : anchors_at + len(labels)]
+        if not torch.equal(there, known):
             raise ValueError(f"anchors_at is {anchors_at}, but the references there have other labels than the batch.")
 
 

@@ -1,7 +1,7 @@
 """PK batches: what each is made of, who is visited when, how ranks share it, and how a run resumes."""
 
 from collections import Counter
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shadowmetric.batches.sampler import PKSampler, shares
+from shadowmetric.batches.sampler import PKSampler, ShuffledSampler, shares
 from shadowmetric.errors import Mistake
 
 
@@ -103,7 +103,7 @@ def test_the_paper_s_batch_and_the_sentence():
 
 def test_small_classes_are_counted():
     said = PKSampler(np.repeat(np.arange(6), [9, 9, 9, 4, 2, 1]), 10, 5).sentence()
-    assert "; 2 classes have fewer and give what they have; 1 classes with one image are left out." in said
+    assert "; 2 classes have fewer and give what they have; 1 class with one image is left out." in said
 
 
 def test_small_classes_give_what_they_have_and_others_fill_the_batch():
@@ -255,7 +255,7 @@ def test_a_data_loader_takes_it():
         ({"multiple": 0}, "multiple is 0; it must be a whole number of at least 1"),
         ({"batches": 0}, "batches is 0"),
         ({"seed": -1}, "seed is -1"),
-        ({"labels": [1, 2, 3]}, "each of the 3 classes has one image only"),
+        ({"labels": [1, 2, 3]}, "3 classes have one image each to train on"),
         ({"labels": np.array([0.5, 1.0])}, "one integer for each image"),
         ({"labels": []}, "one integer for each image"),
     ],
@@ -288,3 +288,27 @@ def test_more_ranks_than_the_smallest_batch_has_images_are_refused_in_one_senten
         assert str(refused.value) == (
             f"ranks is {least + 1} and a batch may have as few as {least} images; use at most {least} ranks."
         )
+
+
+def test_images_as_they_come_each_before_any_comes_again():
+    sampler = ShuffledSampler(25, 10, seed=3)
+    batches = list(sampler)
+    assert [len(batch) for batch in batches] == [10, 10, 10]
+    assert sorted(batches[0] + batches[1] + batches[2][:5]) == list(range(25))
+    assert len(set(batches[2])) == 10
+    sampler.set_epoch(1)
+    assert list(sampler) != batches
+    assert sampler.sentence() == "3 batches of 10: images as they come, out of 25."
+
+
+def test_images_as_they_come_resume_and_are_shared_by_ranks():
+    whole = list(ShuffledSampler(25, 10, seed=3))
+    later = ShuffledSampler(25, 10, seed=3)
+    later.load_state_dict({"epoch": 0, "position": 2})
+    assert list(later) == whole[2:]
+    parts = [list(ShuffledSampler(25, 10, seed=3, rank=rank, ranks=3)) for rank in range(3)]
+    assert [[*chain.from_iterable(batch)] for batch in zip(*parts, strict=True)] == whole
+    assert list(ShuffledSampler(4, 10)) != []
+    assert all(len(batch) == 4 for batch in ShuffledSampler(4, 10))
+    with pytest.raises(Mistake, match="images is 0"):
+        ShuffledSampler(0)

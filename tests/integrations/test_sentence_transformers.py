@@ -192,6 +192,15 @@ def test_what_does_not_fit_together_is_refused_in_a_sentence(model):
         shared([model.preprocess(ASKED)], LABELS)
 
 
+@pytest.mark.parametrize("around", [theirs.AdaptiveLayerLoss, lambda *given: theirs.MatryoshkaLoss(*given, [384, 64])])
+def test_a_micro_batch_inside_a_loss_that_changes_the_model_is_refused_in_a_sentence(model, around):
+    given = [model.preprocess(column) for column in (ASKED, SAID)]
+    whole = around(model, SentenceLoss(model, sm.ShadowLoss(0.2)))
+    assert whole(given, None) > 0
+    with pytest.raises(ValueError, match=r"^micro_batch is 3 inside a loss of sentence_transformers\."):
+        around(model, SentenceLoss(model, sm.ShadowLoss(0.2), 3))(given, None)
+
+
 def arguments(folder, **settings):
     return SentenceTransformerTrainingArguments(
         output_dir=str(folder), use_cpu=True, report_to="none", save_strategy="no", disable_tqdm=True, **settings

@@ -11,7 +11,7 @@ HARD = sm.HardMiner()
 
 
 def way(rows=60, references=None, dim=2, miner=HARD, device="cpu", **settings):
-    others = [] if references is None else [torch.empty(references, dim), torch.arange(references)]
+    others = [] if references is None else [torch.ones(references, dim), torch.arange(references)]
     made = [torch.zeros(rows, dim), torch.arange(rows), *others]
     return choose_way(as_checked_batch(*(tensor.to(device) for tensor in made)), miner, **settings)
 

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from shadowmetric.runtime.errors import Mistake
-from shadowmetric.runtime.model import DIGEST, DIGITS, METADATA, OnnxModel, sealed
+from shadowmetric.runtime.model import DIGEST, DIGITS, METADATA, OnnxModel, seal_model
 
 pytest_plugins = ["exported_fixtures"]
 
@@ -106,5 +106,5 @@ def test_metadata_that_do_not_fit_the_graph_are_refused(tmp_path, exported, wron
             one.value = wrong if isinstance(wrong, str) else json.dumps(json.loads(one.value) | wrong)
         if one.key == DIGEST:
             one.value = DIGITS * "0"
-    (tmp_path / "forged.onnx").write_bytes(sealed(model.SerializeToString()))
+    (tmp_path / "forged.onnx").write_bytes(seal_model(model.SerializeToString()))
     assert sentence in one_sentence(tmp_path / "forged.onnx")

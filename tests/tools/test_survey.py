@@ -1,9 +1,11 @@
 """The survey: what it counts in a checkout of either layout."""
 
+import re
+
 import pytest
 
 from tools import survey as module
-from tools.survey import ROOT, closure, names_of, survey, table
+from tools.survey import ROOT, closure, names_of, survey, table, time_suite
 
 PROJECT = '[project]\ndependencies = ["torch>=2.4", "numpy>=2"]\n'
 
@@ -24,7 +26,7 @@ def checkout(tmp_path):
 
 
 def test_files_lines_rooms_and_dependencies_are_counted(checkout, monkeypatch):
-    monkeypatch.setattr(module, "touched", lambda checkout: {"files touched by train": "7"})
+    monkeypatch.setattr(module, "count_touched", lambda checkout: {"files touched by train": "7"})
     found = survey(checkout)
     assert (found["files in the wheel"], found["lines in the wheel"]) == ("6", "12")
     assert found["rooms"] == "2: app, ops; 1 in app: cli"
@@ -43,3 +45,8 @@ def test_what_torch_brings_is_found():
 def test_a_process_says_which_files_it_imports(tmp_path):
     names = names_of(ROOT, "import shadowmetric.types\n", tmp_path)
     assert names == ["shadowmetric", "shadowmetric.types"]
+
+
+def test_a_suite_says_what_passed_and_how_long_it_took(tmp_path):
+    (tmp_path / "test_two.py").write_text("def test_one():\n    pass\n\ndef test_other():\n    assert False\n")
+    assert re.fullmatch(r"1 failed, 1 passed in [\d.]+s", time_suite(tmp_path, "0").strip("= "))

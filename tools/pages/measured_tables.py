@@ -25,6 +25,7 @@ from tools.pages.integration_tables import (
     towers_table,
     trainers_table,
 )
+from tools.pages.large_batch_tables import batch_sizes_table, large_losses_table
 from tools.pages.record_files import record_file
 from tools.pages.serving_tables import connections_table, device_table, load_table, parity_table, search_table
 
@@ -47,6 +48,8 @@ def make_measured_tables(root: Path) -> dict[str, dict[str, Table]]:
         "README.md": {"peers": beside_table([rows(name) for name in BENCHES])},
         "docs/measured.md": {
             "step": drop_title(step_table(rows("step.csv"))),
+            "large": large_losses_table(rows("losses-large.csv")),
+            "batch-sizes": batch_sizes_table(rows("batch-sizes.csv")),
             "evaluation": evaluation_table(rows("bench-evaluation.csv") + rows("bench-evaluation-200k.csv")),
             "training": drop_title(losses_table(rows("fashion-mnist.csv"), rows("fashion-mnist-classes.csv"))),
         },

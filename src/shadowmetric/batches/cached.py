@@ -31,7 +31,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import get_device_states, set_device_states
 
 from shadowmetric.ops.ranks import cut
-from shadowmetric.types import Embeddings, Scalar
+from shadowmetric.types import AnyLabels, Embeddings, Scalar
 
 HALVES = (torch.float16, torch.bfloat16)
 SAME_ROW = 1e-2  # how far the second pass may part from the first, as a share of the largest number
@@ -51,7 +51,7 @@ class Step(NamedTuple):
 def cached_backward(
     embedder: nn.Module,
     images: Any,
-    labels: Tensor,
+    labels: AnyLabels,
     loss: nn.Module,
     micro_batch: int = 32,
     *,
@@ -71,8 +71,8 @@ def cached_backward(
 def run_cached_step(
     embedder: nn.Module,
     images: Any,
-    labels: Tensor,
-    loss: Callable[[Tensor, Tensor], Tensor],
+    labels: AnyLabels,
+    loss: Callable[[Tensor, Any], Tensor],
     micro_batch: int,
     *,
     scaler: torch.amp.GradScaler | None = None,

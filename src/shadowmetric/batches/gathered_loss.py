@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from shadowmetric.losses.sums import Sums
 from shadowmetric.ops.ranks import gather_rows, ranks_here, row_counts, sum_over_ranks
-from shadowmetric.types import Scalar
+from shadowmetric.types import AnyLabels, Relation, Scalar
 
 
 @runtime_checkable
@@ -41,7 +41,7 @@ class GatheredLoss(nn.Module):
         super().__init__()
         self.loss = loss
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Scalar:
+    def forward(self, embeddings: Tensor, labels: AnyLabels) -> Scalar:
         """Return the loss of all ranks' rows; every rank must call it."""
         ranks = ranks_here().ranks
         if ranks == 1:
@@ -50,17 +50,24 @@ class GatheredLoss(nn.Module):
             return self._whole(embeddings, labels, ranks)
         sizes = row_counts(len(embeddings), embeddings.device)
         rows, first = gather_rows(embeddings, sizes)
-        everyone = gather_rows(labels, sizes).rows
+        everyone = labels_of_all(labels, sizes)
         sums = self.loss.sums(embeddings, labels, references=rows, reference_labels=everyone, anchors_at=first)
         return value_of_all(sums, rows, ranks)
 
-    def _whole(self, embeddings: Tensor, labels: Tensor, ranks: int) -> Scalar:
+    def _whole(self, embeddings: Tensor, labels: AnyLabels, ranks: int) -> Scalar:
         """Return the loss of all rows, with a gradient to one's own."""
         sizes = row_counts(len(embeddings), embeddings.device)
         rows, first = gather_rows(embeddings.detach(), sizes)
         own = _ScaledGradient.apply(embeddings, ranks)
         everyone = torch.cat([rows[:first], own, rows[first + len(embeddings) :]])  # pyright: ignore
-        return self.loss(everyone, gather_rows(labels, sizes).rows)
+        return self.loss(everyone, labels_of_all(labels, sizes))
+
+
+def labels_of_all(labels: AnyLabels, sizes: list[int]) -> AnyLabels:
+    """Return the labels of all ranks' rows; of a relation, whose settings and lists must be the same on all of them."""
+    if isinstance(labels, Relation):
+        return labels.with_rows(gather_rows(labels.rows, sizes).rows)
+    return gather_rows(labels, sizes).rows
 
 
 def value_of_all(own: Sums, rows: Tensor, ranks: int) -> Scalar:

@@ -1,6 +1,6 @@
-"""PK batches: a few images of each of a few classes, so that every anchor has a positive.
+"""Batches of images: a few of each of a few classes, so that every anchor has a positive; or as they come.
 
-A batch of B images with K per class, and what happens where that does not come out even:
+A PK batch of B images with K per class, and what happens where that does not come out even:
 
     B = 32, K = 5       6 classes of 5, and 2 of a seventh
     a rest of 1         goes to the first class: no class is ever alone with one image
@@ -25,6 +25,7 @@ from torch.utils.data import Sampler
 
 from shadowmetric.errors import Mistake
 from shadowmetric.ops.ranks import share
+from shadowmetric.runtime.counting import count
 
 
 def shares(batch: int, per_class: int, classes: int) -> list[int]:
@@ -39,47 +40,26 @@ def shares(batch: int, per_class: int, classes: int) -> list[int]:
     return counts
 
 
-class PKSampler(Sampler[list[int]]):
-    """Yields batches of image numbers; give it to a DataLoader as its batch_sampler.
-
-    batches: how many make an epoch; by default as many as it takes to see as many images as there are.
-    rank, ranks: yield the share of one of so many processes. multiple: shares are cut between groups of so many
-    images, where there are enough of them, so that micro-batches are the same for any number of ranks.
-    """
+class BatchSampler(Sampler[list[int]]):
+    """Batches of image numbers, epoch after epoch. A subclass gives `_stream`, the batches of an epoch without end."""
 
     def __init__(
-        self,
-        labels: Tensor | np.ndarray | Sequence[int],
-        batch: int = 32,
-        per_class: int = 5,
-        *,
-        seed: int = 0,
-        batches: int | None = None,
-        rank: int = 0,
-        ranks: int = 1,
-        multiple: int = 1,
+        self, images: int, batch: int, *, seed: int, batches: int | None, rank: int, ranks: int, multiple: int
     ):
-        for name, value, least in (("batch", batch, 2), ("per_class", per_class, 2), ("seed", seed, 0)):
+        for name, value, least in (
+            ("batch", batch, 2),
+            ("seed", seed, 0),
+            ("ranks", ranks, 1),
+            ("multiple", multiple, 1),
+        ):
             _check(name, value, least)
-        _check("ranks", ranks, 1)
-        _check("multiple", multiple, 1)
         if not 0 <= rank < ranks:
             raise Mistake(f"rank is {rank!r} of {ranks}; it must be 0 to {ranks - 1}.")
         if batches is not None:
             _check("batches", batches, 1)
-        numbers = np.asarray(labels)
-        if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(numbers) == 0:
-            raise Mistake(f"labels is {numbers.dtype} of shape {numbers.shape}; give one integer for each image.")
-        known, place, count = np.unique(numbers, return_inverse=True, return_counts=True)
-        members = np.split(np.argsort(place, kind="stable"), np.cumsum(count)[:-1])
-        self.members = [images for images in members if len(images) > 1]
-        self.alone = len(known) - len(self.members)  # classes with one image
-        if not self.members:
-            raise Mistake(f"each of the {len(known)} classes has one image only to train on; give more of a class.")
-        self.batch, self.per_class, self.seed = batch, min(per_class, batch), seed
+        self.batch, self.seed, self.images = batch, seed, images
         self.rank, self.ranks, self.multiple = rank, ranks, multiple
-        self.images = sum(len(images) for images in self.members)
-        self.batches = batches or max(1, -(-self.images // batch))
+        self.batches = batches or max(1, -(-images // batch))
         self.epoch = self.position = 0
         least = self.least_images()
         if ranks > least:
@@ -108,11 +88,13 @@ class PKSampler(Sampler[list[int]]):
         """Return the places in a batch that this rank takes."""
         return share(len(numbers), self.rank, self.ranks, self.multiple)
 
+    def most_images(self) -> int:
+        """Return how many images of a whole batch this rank takes, at the most."""
+        return len(share(min(self.batch, self.images), self.rank, self.ranks, self.multiple))
+
     def least_images(self) -> int:
-        """Return what no batch is smaller than: where a class is small, the last place may stay empty."""
-        wanted = shares(self.batch, self.per_class, len(self.members))
-        small = min(len(images) for images in self.members) < wanted[0]
-        return self.batch - small if self.images > self.batch else self.images
+        """Return what no batch is smaller than."""
+        return min(self.batch, self.images)
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the start of an epoch."""
@@ -128,16 +110,68 @@ class PKSampler(Sampler[list[int]]):
 
     def sentence(self) -> str:
         """Say what a batch is made of."""
+        batches = f"{count(self.batches, 'batch')} of {self.batch}"
+        return f"{batches}: {self._contents()}{f'; {self.ranks} ranks share each batch' if self.ranks > 1 else ''}."
+
+    def _contents(self) -> str:
+        raise NotImplementedError
+
+    def _stream(self, random: np.random.Generator) -> Iterator[list[int]]:
+        raise NotImplementedError
+
+
+class PKSampler(BatchSampler):
+    """Yields batches of image numbers; give it to a DataLoader as its batch_sampler.
+
+    batches: how many make an epoch; by default as many as it takes to see as many images as there are.
+    rank, ranks: yield the share of one of so many processes. multiple: shares are cut between groups of so many
+    images, where there are enough of them, so that micro-batches are the same for any number of ranks.
+    """
+
+    def __init__(
+        self,
+        labels: Tensor | np.ndarray | Sequence[int],
+        batch: int = 32,
+        per_class: int = 5,
+        *,
+        seed: int = 0,
+        batches: int | None = None,
+        rank: int = 0,
+        ranks: int = 1,
+        multiple: int = 1,
+    ):
+        _check("per_class", per_class, 2)
+        numbers = np.asarray(labels)
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(numbers) == 0:
+            raise Mistake(f"labels is {numbers.dtype} of shape {numbers.shape}; give one integer for each image.")
+        known, place, sizes = np.unique(numbers, return_inverse=True, return_counts=True)
+        members = np.split(np.argsort(place, kind="stable"), np.cumsum(sizes)[:-1])
+        self.members = [images for images in members if len(images) > 1]
+        self.alone = len(known) - len(self.members)  # classes with one image
+        if not self.members:
+            classes = count(len(known), "class has", "classes have")
+            raise Mistake(f"{classes} one image each to train on; give more of a class.")
+        self.per_class = min(per_class, batch)
+        images = sum(len(images) for images in self.members)
+        super().__init__(images, batch, seed=seed, batches=batches, rank=rank, ranks=ranks, multiple=multiple)
+
+    def least_images(self) -> int:
+        """Return what no batch is smaller than: where a class is small, the last place may stay empty."""
+        wanted = shares(self.batch, self.per_class, len(self.members))
+        small = min(len(images) for images in self.members) < wanted[0]
+        return self.batch - small if self.images > self.batch else self.images
+
+    def _contents(self) -> str:
         wanted = shares(self.batch, self.per_class, len(self.members))
         counts = [f"{wanted.count(size)} × {size}" for size in dict.fromkeys(wanted)]
         small = sum(len(images) < min(wanted[0], self.per_class) for images in self.members)
-        left_out = f"; {small} classes have fewer and give what they have" if small else ""
-        left_out += f"; {self.alone} classes with one image are left out" if self.alone else ""
-        left_out += f"; {self.ranks} ranks share each batch" if self.ranks > 1 else ""
-        batches = f"{self.batches} batch{'' if self.batches == 1 else 'es'} of {self.batch}"
+        fewer = ("class has fewer and gives what it has", "classes have fewer and give what they have")
+        lone = ("class with one image is left out", "classes with one image are left out")
+        left_out = f"; {count(small, *fewer)}" if small else ""
+        left_out += f"; {count(self.alone, *lone)}" if self.alone else ""
         return (
-            f"{batches}: {' + '.join(counts)} images of {len(wanted)} classes, "
-            f"out of {self.images} images of {len(self.members)} classes{left_out}."
+            f"{' + '.join(counts)} images of {count(len(wanted), 'class')}, "
+            f"out of {self.images} images of {count(len(self.members), 'class')}{left_out}"
         )
 
     def _stream(self, random: np.random.Generator) -> Iterator[list[int]]:
@@ -171,6 +205,36 @@ class PKSampler(Sampler[list[int]]):
             for number in spare[:missing]:
                 picks[number] += images[number].take(1, without=picks[number])
                 missing -= 1
+
+
+class ShuffledSampler(BatchSampler):
+    """Images as they come, whatever their class: each once in random order before any comes again.
+
+    For losses that compare rows with the centers of their classes, and so need no second image of a class in a batch:
+    a batch then has more classes, and each as often as the data have it. Classes of one image take part.
+    """
+
+    def __init__(
+        self,
+        images: int,
+        batch: int = 32,
+        *,
+        seed: int = 0,
+        batches: int | None = None,
+        rank: int = 0,
+        ranks: int = 1,
+        multiple: int = 1,
+    ):
+        _check("images", images, 1)
+        super().__init__(images, batch, seed=seed, batches=batches, rank=rank, ranks=ranks, multiple=multiple)
+
+    def _contents(self) -> str:
+        return f"images as they come, out of {self.images}"
+
+    def _stream(self, random: np.random.Generator) -> Iterator[list[int]]:
+        images = _Turns(np.arange(self.images), random)
+        while True:
+            yield images.take(self.batch)
 
 
 class _Turns:

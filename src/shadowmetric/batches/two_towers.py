@@ -14,12 +14,12 @@ With ranks, every rank compares its own anchors with the others of all, as `Gath
 
 from torch import Tensor, nn
 
-from shadowmetric.batches.cross_batch import CrossBatchMemory
-from shadowmetric.batches.gathered_loss import value_of_all
+from shadowmetric.batches.cross_batch_memory import CrossBatchMemory
+from shadowmetric.batches.gathered_loss import labels_of_all, value_of_all
 from shadowmetric.checks import ELSEWHERE
 from shadowmetric.losses.sums import SummedLoss
 from shadowmetric.ops.ranks import gather_rows, ranks_here, row_counts
-from shadowmetric.types import Embeddings, References, Scalar
+from shadowmetric.types import AnyLabels, Embeddings, References, Scalar
 
 
 class TwoTowerLoss(nn.Module):
@@ -38,8 +38,8 @@ class TwoTowerLoss(nn.Module):
         self,
         anchors: Embeddings,
         others: References,
-        labels: Tensor,
-        other_labels: Tensor | None = None,
+        labels: AnyLabels,
+        other_labels: AnyLabels | None = None,
     ) -> Scalar:
         """Return the loss of one tower's rows against the other's.
 
@@ -56,11 +56,11 @@ class TwoTowerLoss(nn.Module):
             return value
         return (value + self._one_way(others, other_labels, anchors, labels)) / 2
 
-    def _one_way(self, anchors: Tensor, labels: Tensor, others: Tensor, other_labels: Tensor) -> Scalar:
+    def _one_way(self, anchors: Tensor, labels: AnyLabels, others: Tensor, other_labels: AnyLabels) -> Scalar:
         ranks = ranks_here().ranks
         if ranks == 1:
             return self.loss(anchors, labels, references=others, reference_labels=other_labels, anchors_at=ELSEWHERE)
         sizes = row_counts(len(others), others.device)
-        rows, everyone = gather_rows(others, sizes).rows, gather_rows(other_labels, sizes).rows
+        rows, everyone = gather_rows(others, sizes).rows, labels_of_all(other_labels, sizes)
         sums = self.loss.sums(anchors, labels, references=rows, reference_labels=everyone, anchors_at=ELSEWHERE)
         return value_of_all(sums, rows, ranks)

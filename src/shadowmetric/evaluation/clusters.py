@@ -49,7 +49,7 @@ def k_means(
 
     def nearest(centers: Tensor) -> tuple[Tensor, Tensor]:
         """Return the squared distance of each row to its nearest center, and which one that is."""
-        neighbors = Neighbors(*(part.joined(values) for values in _nearest(mine, centers, scratch_bytes)))
+        neighbors = Neighbors(*(part.gather(values) for values in _nearest(mine, centers, scratch_bytes)))
         return squares - 2 * neighbors.similarity, neighbors.row
 
     centers = _first_centers(rows, min(clusters, len(rows)), seed, nearest)

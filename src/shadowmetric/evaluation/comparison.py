@@ -18,10 +18,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from shadowmetric.checks import one_label_each
 from shadowmetric.mining.classes import group_by_class
+from shadowmetric.mining.label_tree import LabelTree
 from shadowmetric.ops.exact_rows import GRID, ExactUnitRows
 from shadowmetric.ops.rows import Rows
 from shadowmetric.ops.runs import Runs
+from shadowmetric.types import AnyLabels
 
 STEPS = GRID**2  # of a similarity, from 0 to 1
 HALF_A_STEP = 0.5 / STEPS
@@ -31,15 +34,24 @@ class Sets(NamedTuple):
     """What is compared, as it came."""
 
     query: Tensor  # (queries, dim)
-    labels: Tensor  # (queries,) int64
+    labels: AnyLabels  # (queries,) int64, or a relation
     gallery: Tensor  # (gallery, dim)
-    gallery_labels: Tensor  # (gallery,) int64
+    gallery_labels: AnyLabels  # (gallery,) int64, or a relation
     own: Tensor | None  # (queries,) the gallery row that is the query itself; None for two sets
 
     def some(self, selection: Tensor | slice) -> "Sets":
         """Return the same with some of the queries; consecutive ones, given as a slice, are not copied."""
         own = None if self.own is None else self.own[selection]
         return self._replace(query=self.query[selection], labels=self.labels[selection], own=own)
+
+    def classes(self) -> tuple[Tensor, Tensor]:
+        """Return the labels of both sides; refuse a relation."""
+        return one_label_each(self.labels, "this measure"), one_label_each(self.gallery_labels, "this measure")
+
+    def as_relation(self) -> "Sets":
+        """Return the same with one label for each row as a tree of one level."""
+        mine, theirs = (LabelTree(labels[:, None]) for labels in self.classes())
+        return self._replace(labels=mine, gallery_labels=theirs)
 
 
 class Comparison(NamedTuple):
@@ -58,7 +70,7 @@ class Comparison(NamedTuple):
 
 def compare(sets: Sets, scratch_bytes: int) -> Comparison:
     """Arrange both sides."""
-    classes = group_by_class(sets.labels, sets.gallery_labels)
+    classes = group_by_class(*sets.classes())
     own = torch.full_like(classes.order, -1)
     if sets.own is not None:
         column = torch.empty_like(classes.reference_order)
@@ -81,6 +93,7 @@ def in_order_of_queries(values: Tensor, order: Tensor) -> Tensor:
 
 def relevant_counts(sets: Sets) -> Tensor:
     """Return for each query how many relevant items it has."""
-    known, place = torch.unique(torch.cat([sets.labels, sets.gallery_labels]), return_inverse=True)
-    counts = torch.bincount(place[len(sets.labels) :], minlength=len(known))
-    return counts[place[: len(sets.labels)]] - int(sets.own is not None)
+    labels, gallery_labels = sets.classes()
+    known, place = torch.unique(torch.cat([labels, gallery_labels]), return_inverse=True)
+    counts = torch.bincount(place[len(labels) :], minlength=len(known))
+    return counts[place[: len(labels)]] - int(sets.own is not None)

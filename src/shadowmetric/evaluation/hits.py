@@ -47,7 +47,7 @@ class Hits(NamedTuple):
         hit, places = self.hit[:, :most], self.places()[:most]
         return hit if int(self.relevant.min()) >= most else hit & (places <= self.relevant[:, None])
 
-    def scored(self, values: Tensor) -> Tensor:
+    def mask_lone(self, values: Tensor) -> Tensor:
         """Return the values as float64, NaN for lone queries: a measure has nothing to say of them."""
         return torch.where(self.relevant > 0, values.double(), torch.nan)
 

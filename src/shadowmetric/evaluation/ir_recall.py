@@ -14,4 +14,4 @@ from shadowmetric.evaluation.hits import Hits
 
 def ir_recall_at_k(hits: Hits, k: int) -> Tensor:
     """Return the share of each query, NaN for lone ones."""
-    return hits.scored(hits.hit[:, :k].sum(1).double() / hits.relevant)
+    return hits.mask_lone(hits.hit[:, :k].sum(1).double() / hits.relevant)

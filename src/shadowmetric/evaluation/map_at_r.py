@@ -16,4 +16,4 @@ def map_at_r(hits: Hits) -> Tensor:
     """Return the average precision at R of each query, NaN for lone ones."""
     hit = hits.among_first_r()
     precision = hit.cumsum(1, dtype=torch.int32) / hits.places()[: hit.shape[1]].double()
-    return hits.scored(precision.mul_(hit).sum(1) / hits.relevant)
+    return hits.mask_lone(precision.mul_(hit).sum(1) / hits.relevant)

@@ -21,7 +21,7 @@ from shadowmetric.evaluation.collapse import collapse
 from shadowmetric.evaluation.comparison import Sets
 from shadowmetric.evaluation.mutual_information import ami, nmi
 from shadowmetric.evaluation.neighbors import Vote, vote
-from shadowmetric.evaluation.retrieval import retrieval
+from shadowmetric.evaluation.retrieval import GRADED, retrieval
 from shadowmetric.evaluation.sharing import Part, broadcast_from_rank0
 from shadowmetric.evaluation.silhouette import silhouette
 from shadowmetric.evaluation.verification import verification
@@ -38,6 +38,7 @@ class Choices(NamedTuple):
     silhouette_distance: str
     queries: int | None
     seed: int
+    ndcg_at: tuple[int, ...] = ()
 
 
 class Task(NamedTuple):
@@ -69,8 +70,9 @@ def measure_retrieval(task: Task, tell: Progress) -> Found:
         choices.precision_at,
         scratch_bytes=task.scratch_bytes,
         progress=tell,
+        ndcg_at=choices.ndcg_at,
     )
-    values = {name: part.joined(value) for name, value in values.items()}
+    values = {name: part.gather(value) for name, value in values.items()}
     return Found(_means(values), values)
 
 
@@ -79,8 +81,8 @@ def _means(values: dict[str, Tensor]) -> dict[str, Any]:
     figures: dict[str, Any] = {"recall_at": {}, "precision_at": {}, "ir_recall_at": {}}
     for name, value in values.items():
         kind, _, k = name.rpartition("_")
-        if kind in figures:
-            figures[kind][int(k)] = float(value.nanmean())
+        if kind in figures or kind == GRADED:
+            figures.setdefault(kind, {})[int(k)] = float(value.nanmean())
         else:
             figures[name] = float(value.nanmean())
     return figures
@@ -89,7 +91,7 @@ def _means(values: dict[str, Tensor]) -> dict[str, Any]:
 def measure_silhouette(task: Task, tell: Progress) -> Found:
     """Return the silhouette."""
     part = Part.of(len(task.itself.labels), task.shared)
-    values = part.joined(
+    values = part.gather(
         silhouette(
             task.itself.some(part.rows),
             distance=task.choices.silhouette_distance,
@@ -102,10 +104,10 @@ def measure_silhouette(task: Task, tell: Progress) -> Found:
 
 def measure_vote(task: Task, tell: Progress) -> Found:
     """Return accuracy and macro-F1 of a vote of the neighbors."""
-    part, labels = Part.of(len(task.sets.labels), task.shared), task.sets.labels
+    part, labels = Part.of(len(task.sets.labels), task.shared), task.sets.classes()[0]
     sets = task.sets.some(part.rows)
     mine = vote(sets, task.choices.neighbors, scratch_bytes=task.scratch_bytes, progress=tell)
-    votes = Vote(*(part.joined(field) for field in mine))
+    votes = Vote(*(part.gather(field) for field in mine))
     by_class = class_report(labels, votes.prediction, votes.known)
     right = ((votes.prediction == labels) & votes.known).double()
     figures = {"accuracy": by_class.accuracy, "macro_f1": by_class.macro_f1, "vote": votes, "report": by_class}
@@ -114,7 +116,7 @@ def measure_vote(task: Task, tell: Progress) -> Found:
 
 def measure_clusters(task: Task, tell: Progress) -> Found:
     """Return what the classes and k-means clusters of the whole set share."""
-    rows, labels = task.everything.query, task.everything.labels
+    rows, labels = task.everything.query, task.everything.classes()[0]
     clusters = k_means(
         rows,
         len(torch.unique(labels)),
@@ -130,9 +132,10 @@ def measure_verification(task: Task, tell: Progress) -> Found:
     """Return how well a threshold tells pairs of one class from others."""
     sets = task.sets
     whole = sets.own is not None and len(task.chosen) == len(sets.gallery_labels)  # each two rows once
-    gallery = {} if whole else {"gallery": sets.gallery, "gallery_labels": sets.gallery_labels, "own": sets.own}
+    labels, gallery_labels = sets.classes()
+    gallery = {} if whole else {"gallery": sets.gallery, "gallery_labels": gallery_labels, "own": sets.own}
     scores = verification(
-        sets.query, sets.labels, **gallery, scratch_bytes=task.scratch_bytes, progress=tell, shared=task.shared
+        sets.query, labels, **gallery, scratch_bytes=task.scratch_bytes, progress=tell, shared=task.shared
     )
     return Found({"verification": scores}, {})
 

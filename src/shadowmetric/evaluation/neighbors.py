@@ -33,14 +33,15 @@ class Vote(NamedTuple):
 
 def vote(sets: Sets, k: int = 5, *, scratch_bytes: int, progress: Progress | None = None) -> Vote:
     """Let the k nearest gallery items of each query vote."""
-    order = torch.argsort(sets.gallery_labels, stable=True)
+    gallery_labels = sets.classes()[1]
+    order = torch.argsort(gallery_labels, stable=True)
     own = None
     if sets.own is not None:
         own = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=order.device))[sets.own]
     query, gallery = ExactUnitRows(sets.query), ExactUnitRows(sets.gallery, order).make_whole(scratch_bytes)
     neighbors = top_k(query, gallery, k, own=own, scratch_bytes=scratch_bytes, progress=progress)
     row = order[neighbors.row]
-    labels, there = sets.gallery_labels[row], neighbors.similarity > float("-inf")
+    labels, there = gallery_labels[row], neighbors.similarity > float("-inf")
     some = max(1, scratch_bytes // (16 * row.shape[1] ** 2))  # rows whose votes are counted at once
     winner = torch.empty_like(row[:, 0])
     for part in zip(winner.split(some), labels.split(some), there.split(some), strict=True):

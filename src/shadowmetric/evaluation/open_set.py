@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_batch, check_scratch
+from shadowmetric.checks import check_batch, check_scratch, one_label_each
 from shadowmetric.ops.exact_rows import ExactUnitRows
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, Block, Progress, similarity_blocks
 
@@ -39,7 +39,8 @@ def nearest_cosines(
 ) -> NearestCosines:
     """Return both maxima of each row; -inf where there is no such row. progress: told the share that is done."""
     check_scratch(scratch_bytes)
-    labels, _ = check_batch(embeddings, labels, None, None, other="gallery")
+    known, _ = check_batch(embeddings, labels, None, None, other="gallery")
+    labels = one_label_each(known, "the catalog")
     arranged, order = torch.sort(labels, stable=True)
     rows, columns = ExactUnitRows(embeddings, order), ExactUnitRows(embeddings, order)
     best = torch.full((2, len(labels)), NONE, dtype=torch.float64, device=embeddings.device)

@@ -13,4 +13,4 @@ from shadowmetric.evaluation.hits import Hits
 
 def precision_at_k(hits: Hits, k: int) -> Tensor:
     """Return the precision of each query, NaN for lone ones."""
-    return hits.scored(hits.hit[:, :k].sum(1).double() / k)
+    return hits.mask_lone(hits.hit[:, :k].sum(1).double() / k)

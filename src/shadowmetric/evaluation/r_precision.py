@@ -13,4 +13,4 @@ from shadowmetric.evaluation.hits import Hits
 
 def r_precision(hits: Hits) -> Tensor:
     """Return the R-precision of each query, NaN for lone ones."""
-    return hits.scored(hits.among_first_r().sum(1).double() / hits.relevant)
+    return hits.mask_lone(hits.among_first_r().sum(1).double() / hits.relevant)

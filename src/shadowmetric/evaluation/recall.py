@@ -16,4 +16,4 @@ from shadowmetric.evaluation.hits import Hits
 
 def recall_at_k(hits: Hits, k: int) -> Tensor:
     """Return 1 or 0 for each query, NaN for lone ones."""
-    return hits.scored(hits.hit[:, :k].any(1))
+    return hits.mask_lone(hits.hit[:, :k].any(1))

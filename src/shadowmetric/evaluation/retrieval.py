@@ -15,8 +15,11 @@ from shadowmetric.evaluation.precision import precision_at_k
 from shadowmetric.evaluation.r_precision import r_precision
 from shadowmetric.evaluation.recall import recall_at_k
 from shadowmetric.evaluation.reciprocal_rank import first_hit, reciprocal_rank
+from shadowmetric.evaluation.relation_retrieval import relation_retrieval
 from shadowmetric.ops.similarity_blocks import Progress
+from shadowmetric.types import Relation
 
+GRADED = "ndcg_at"
 RETRIEVAL = ("recall_at", "precision_at", "r_precision", "map_at_r", "reciprocal_rank")
 FIRST_PASS = 0.75  # share of the work, if there is a second one
 
@@ -29,11 +32,63 @@ def retrieval(
     *,
     scratch_bytes: int,
     progress: Progress,
+    ndcg_at: Sequence[int] = (),
 ) -> dict[str, Tensor]:
     """Return the values of each query by name (recall_at_1, map_at_r, ...): (queries,) float64, NaN for lone ones."""
-    comparison = compare(sets, scratch_bytes)
+    ndcg_at = ndcg_at if GRADED in measures else ()
+    if isinstance(sets.labels, Relation):
+        return _by_relation(sets, measures, recall_at, precision_at, ndcg_at, scratch_bytes, progress)
+    if not ndcg_at:
+        return _by_class(sets, measures, recall_at, precision_at, scratch_bytes, progress)
+    wanted = [name for name in measures if name != GRADED]
+    values, share = {}, 0.5 if wanted else 0.0
+    if wanted:
+        values = _by_class(sets, wanted, recall_at, precision_at, scratch_bytes, lambda done: progress(share * done))
+    one_level = sets.as_relation()
+    return values | _by_relation(
+        one_level, (), (), (), ndcg_at, scratch_bytes, lambda done: progress(share + (1 - share) * done)
+    )
+
+
+def _by_relation(
+    sets: Sets,
+    measures: Collection[str],
+    recall_at: Sequence[int],
+    precision_at: Sequence[int],
+    ndcg_at: Sequence[int],
+    scratch_bytes: int,
+    progress: Progress,
+) -> dict[str, Tensor]:
+    """Return the values where a relation says what is relevant."""
+    of_hits = [name for name in measures if name in RETRIEVAL and name != "reciprocal_rank"]
+    return relation_retrieval(
+        sets,
+        (lambda hits: _values(hits, of_hits, recall_at, precision_at)) if of_hits else None,
+        limit=_limit(measures, recall_at, precision_at),
+        ndcg_at=ndcg_at,
+        reciprocal_rank="reciprocal_rank" in measures,
+        scratch_bytes=scratch_bytes,
+        progress=progress,
+    )
+
+
+def _limit(measures: Collection[str], recall_at: Sequence[int], precision_at: Sequence[int]) -> int:
+    """Return the most places that a K asks for."""
     ks = {"recall_at": recall_at, "precision_at": precision_at}
-    limit = max([1, *(k for name in ks if name in measures for k in ks[name])])
+    return max([1, *(k for name in ks if name in measures for k in ks[name])])
+
+
+def _by_class(
+    sets: Sets,
+    measures: Collection[str],
+    recall_at: Sequence[int],
+    precision_at: Sequence[int],
+    scratch_bytes: int,
+    progress: Progress,
+) -> dict[str, Tensor]:
+    """Return the values where items of the query's class are relevant."""
+    comparison = compare(sets, scratch_bytes)
+    limit = _limit(measures, recall_at, precision_at)
     far = "reciprocal_rank" in measures
     share = FIRST_PASS if far else 1.0
     scores: dict[str, Tensor] = {}

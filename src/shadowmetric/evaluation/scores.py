@@ -29,7 +29,7 @@ class Setting(NamedTuple):
     of_queries: int  # the set that the queries were drawn from; the same number unless sampled
     gallery: int
     dim: int
-    classes: int  # of the queries
+    classes: int  # of the queries; of a relation, how many differ in what is known of them
     lone_queries: int  # without a relevant item: in no retrieval figure
     neighbors: int  # that vote on a class
     silhouette_distance: str
@@ -63,6 +63,7 @@ class Scores:
     recall_at: dict[int, float] = field(default_factory=dict)
     precision_at: dict[int, float] = field(default_factory=dict)
     ir_recall_at: dict[int, float] = field(default_factory=dict)  # of all relevant items
+    ndcg_at: dict[int, float] = field(default_factory=dict)  # by grades
     r_precision: float = math.nan
     map_at_r: float = math.nan
     reciprocal_rank: float = math.nan
@@ -85,6 +86,7 @@ class Scores:
         figures = {f"recall_at_{k}": value for k, value in self.recall_at.items()}
         figures |= {f"precision_at_{k}": value for k, value in self.precision_at.items()}
         figures |= {f"ir_recall_at_{k}": value for k, value in self.ir_recall_at.items()}
+        figures |= {f"ndcg_at_{k}": value for k, value in self.ndcg_at.items()}
         named = {
             "r_precision": self.r_precision,
             "map_at_r": self.map_at_r,

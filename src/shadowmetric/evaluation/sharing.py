@@ -43,7 +43,7 @@ class Part(NamedTuple):
         mine = share(count, rank, ranks) or range(count - 1, count)
         return cls(slice(mine.start, mine.stop), count, ranks == 1)
 
-    def joined(self, values: Tensor) -> Tensor:
+    def gather(self, values: Tensor) -> Tensor:
         """Return the values of all rows, from those of this rank's rows."""
         if self.alone:
             return values

@@ -79,9 +79,10 @@ class _Classes(NamedTuple):
 
 
 def _classes(sets: Sets) -> _Classes:
-    known, place = torch.unique(sets.gallery_labels, return_inverse=True)
+    labels, gallery_labels = sets.classes()
+    known, place = torch.unique(gallery_labels, return_inverse=True)
     order = torch.argsort(place, stable=True)
-    return _Classes(order, place[order], torch.bincount(place), torch.searchsorted(known, sets.labels))
+    return _Classes(order, place[order], torch.bincount(place), torch.searchsorted(known, labels))
 
 
 def _round_values(values: Tensor, largest: float, terms: int) -> Tensor:

@@ -35,7 +35,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_batch, check_labels, check_scratch
+from shadowmetric.checks import check_batch, check_labels, check_scratch, one_label_each
 from shadowmetric.evaluation.accept_curve import AcceptCurve, roc_auc, tied_share
 from shadowmetric.evaluation.sharing import ranks_of, total
 from shadowmetric.ops.exact_rows import ExactUnitRows
@@ -116,7 +116,9 @@ def pair_histograms(
 ) -> tuple[Tensor, Tensor]:
     """Return how many genuine pairs and how many impostors have each cosine, (BINS,) int64; arguments as above."""
     check_scratch(scratch_bytes)
-    labels, gallery_labels = check_batch(embeddings, labels, gallery, gallery_labels, other="gallery")
+    known, others = check_batch(embeddings, labels, gallery, gallery_labels, other="gallery")
+    labels = one_label_each(known, "verification")
+    gallery_labels = None if others is None else one_label_each(others, "verification")
     _check_own(own, embeddings, gallery)
     if gallery is None or gallery_labels is None:
         mine, columns = _part_of_triangle(len(labels), ranks_of(shared)), _Arranged(embeddings, labels, tail=1.0)

@@ -23,25 +23,25 @@ from shadowmetric.losses.distances import similarity
 from shadowmetric.losses.row_loss import RowSettings, log_sum_exp_without
 from shadowmetric.losses.sums import SummedLoss, Sums, mean_of, mean_of_real
 from shadowmetric.mining.checked_batch import NAMING, CheckedBatch
-from shadowmetric.mining.pairs import LabelPairs
+from shadowmetric.mining.pairs import LabelPairs, RelationPairs, pairs_of
 from shadowmetric.ops.memory import NOTHING, Bytes, Cost, each, streaming_phases, width_of
 from shadowmetric.ops.pair_measures import pair_measures
 from shadowmetric.ops.row_stream import Stream, TermList, row_stream
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
-from shadowmetric.types import Embeddings, References, Scalar
+from shadowmetric.types import AnyLabels, Embeddings, References, Scalar
 
 TEMPORARIES = 8.0  # blocks that one block of pairs makes
 
 
 def angular_loss(
     embeddings: Embeddings,
-    labels: Tensor,
+    labels: AnyLabels,
     triplets: Sequence[Tensor] | None = None,
     *,
     degrees: float = 45.0,
     references: References | None = None,
-    reference_labels: Tensor | None = None,
+    reference_labels: AnyLabels | None = None,
     **settings: Unpack[RowSettings],
 ) -> Scalar:
     """Return the angular loss of a batch, of all positive pairs or of given triplets."""
@@ -88,7 +88,7 @@ class AngularLoss(SummedLoss):
     def sums_of_batch(self, batch: CheckedBatch, triplets: Sequence[Tensor] | None) -> Sums:
         """Return the sums of a mean over all positive pairs, or over given triplets."""
         if triplets is None:
-            return self._pair_sums(batch, LabelPairs(batch))
+            return self._pair_sums(batch, pairs_of(batch))
         anchor, positive, negative = check_triplets(
             triplets, len(batch.embeddings), len(batch.others), batch.embeddings.device, debug=self.debug
         )
@@ -116,17 +116,18 @@ class AngularLoss(SummedLoss):
         grids = batch.grids(normalize=self.normalize)
         return pair_measures(batch.embeddings, batch.references, row, other, similarity, grids)
 
-    def _pair_sums(self, batch: CheckedBatch, pairs: LabelPairs) -> Sums:
+    def _pair_sums(self, batch: CheckedBatch, pairs: LabelPairs | RelationPairs) -> Sums:
         """Return the sums of a mean over positive pairs. Rows a and p of a pair are streamed one after the other."""
         anchor, positive, real = pairs.positives().all(self.slots, debug=self.debug)
         own = batch.references is None
         rows = batch.embeddings if own else torch.cat([batch.embeddings, batch.others])
         order = torch.stack([anchor, positive if own else positive + len(batch.embeddings)], 1).flatten()
-        class_of = pairs.labels[anchor]
+
+        not_negative = pairs.not_negative_of(anchor)
 
         def terms(start: int, stop: int) -> TermList:
             here = slice(start // 2, stop // 2)
-            excluded = class_of[here, None] == pairs.reference_labels
+            excluded = not_negative(here)
             return [lambda dots, *_: self._row_values(dots, excluded, positive[here, None])]
 
         stream = Stream(
@@ -134,7 +135,7 @@ class AngularLoss(SummedLoss):
             order=order,
             multiple=2,
             reads_squares=False,
-            temporaries=TEMPORARIES,
+            temporaries=TEMPORARIES + pairs.temporaries,
             scratch_bytes=self.scratch_bytes,
         )
         grids = batch.grids(normalize=self.normalize) if own else None

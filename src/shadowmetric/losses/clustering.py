@@ -125,8 +125,8 @@ class ClusteringLoss(SummedLoss):
 
     def _medoids(self, batch: CheckedBatch, triplets: Sequence[Tensor] | None) -> Medoids:
         """Return the medoids of a batch, or of the rows that given triplets name."""
-        labels = batch.labels
-        others = labels if batch.reference_labels is None else batch.reference_labels
+        labels, others = batch.class_labels(type(self).__name__)
+        others = labels if others is None else others
         asks, serves = torch.ones_like(labels, dtype=torch.bool), torch.ones_like(others, dtype=torch.bool)
         if triplets is not None:
             checked = check_triplets(triplets, len(labels), len(others), labels.device, debug=self.debug)

@@ -20,19 +20,19 @@ from shadowmetric.losses.reductions import Reduction, Totals, check_reduction, r
 from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, RowSettings
 from shadowmetric.losses.sums import Sums, join_sums
 from shadowmetric.mining.pairs import Masks
-from shadowmetric.types import Embeddings, References, Scalar
+from shadowmetric.types import AnyLabels, Embeddings, References, Scalar
 
 
 def contrastive_loss(
     embeddings: Embeddings,
-    labels: Tensor,
+    labels: AnyLabels,
     triplets: Sequence[Tensor] | None = None,
     *,
     margin: float = 1.0,
     squared: bool = True,
     reduction: Reduction = "mean",
     references: References | None = None,
-    reference_labels: Tensor | None = None,
+    reference_labels: AnyLabels | None = None,
     **settings: Unpack[RowSettings],
 ) -> Scalar:
     """Return the contrastive loss of a batch, of all pairs or of given triplets."""

@@ -15,9 +15,10 @@ from torch import Tensor
 
 from shadowmetric.losses.distances import squared_distance
 from shadowmetric.losses.reductions import Totals
+from shadowmetric.losses.triplet_margins import TripletMargins, widened
 from shadowmetric.mining import AllMiner, SemiHardMiner
 from shadowmetric.mining.checked_batch import CheckedBatch
-from shadowmetric.mining.pairs import LabelPairs
+from shadowmetric.mining.pairs import pairs_of
 from shadowmetric.mining.slots import SLOTS_AT_ONCE
 from shadowmetric.ops.free_gaps import gap_block
 from shadowmetric.ops.grid_rows import ExactSide
@@ -44,11 +45,15 @@ def all_triplet_totals(
     *,
     normalize: bool = True,
     slots: int | None = None,
+    margins: TripletMargins | None = None,
     debug: bool = False,
     scratch_bytes: int = SCRATCH_BYTES,
 ) -> Totals:
-    """Return the totals over every triplet the miner would list. slots: the most positives of a row, if known."""
-    pairs = LabelPairs(batch)
+    """Return the totals over every triplet the miner would list. slots: the most positives of a row, if known.
+
+    margins: where they differ from the loss's own.
+    """
+    pairs = pairs_of(batch)
     positives = pairs.positives()
     slots = positives.slots(slots, debug=debug)
     at_once = 1 if batch.labels.device.type == "cpu" else min(slots, SLOTS_AT_ONCE)  # fewer, larger calls
@@ -56,6 +61,7 @@ def all_triplet_totals(
 
     def terms(start: int, stop: int) -> Sequence:
         negative = ~pairs.not_negative(start, stop)
+        more = None if margins is None else margins.of_block(slice(start, stop))
         mined_at = None  # what the miner compares, and |a|^2, where the loss compares other rows
         if isinstance(miner, SemiHardMiner) and miner.comparison.unit_rows != normalize:
             left, right = CheckedBatch(rows, pairs.labels, others).grids(normalize=miner.comparison.unit_rows)
@@ -69,25 +75,26 @@ def all_triplet_totals(
             def term(dots: Tensor, square: Tensor, other_square: Tensor) -> Tensor:
                 mask = real[:, :, None] & negative[:, None]  # (rows, slots, references)
                 if isinstance(miner, SemiHardMiner):
-                    compared = _compared(miner, dots, square, other_square) if mined_at is None else mined_at
+                    compared = _compare(miner, dots, square, other_square) if mined_at is None else mined_at
                     mask = mask & _inside(miner, *compared, partner)
                 closer = measure(dots.gather(1, partner), square, other_square[partner])
                 farther = measure(dots, square, other_square)
-                value = torch.where(mask, hinge(closer[:, :, None], farther[:, None]), 0.0)
+                closer = closer[:, :, None] if more is None else widened(closer[:, :, None], more(partner))
+                value = torch.where(mask, hinge(closer, farther[:, None]), 0.0)
                 return torch.stack([part.sum((1, 2)) for part in (value, mask, value > 0)], 1)
 
             return term
 
         return [partner_term(slot) for slot in range(0, slots, at_once)]
 
-    temporaries = STREAMED * at_once
+    temporaries = STREAMED * at_once + pairs.temporaries
     stream = Stream(normalize, exact=True, outputs=3, temporaries=temporaries, scratch_bytes=scratch_bytes)
     totals = row_stream(rows, others, terms, stream).sum(0)
     return Totals(*totals.to(working_dtype(rows.dtype, batch.others.dtype)))
 
 
 @torch.no_grad()
-def _compared(miner: SemiHardMiner, dots: Tensor, square: Tensor, other_square: Tensor) -> tuple[Tensor, Tensor]:
+def _compare(miner: SemiHardMiner, dots: Tensor, square: Tensor, other_square: Tensor) -> tuple[Tensor, Tensor]:
     """Return what the miner compares, and |a|^2, of rows as the loss compares them."""
     if miner.comparison.of_gaps:
         return (dots - square).abs(), square

@@ -21,19 +21,19 @@ from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, RowSettings
 from shadowmetric.losses.sums import Sums, sums_of
 from shadowmetric.mining.pairs import Masks
 from shadowmetric.ops.memory import Bytes, Cost
-from shadowmetric.types import Embeddings, References, Scalar
+from shadowmetric.types import AnyLabels, Embeddings, References, Scalar
 
 FARTHEST = 4.0  # squared distance of unit rows
 
 
 def fast_ap_loss(
     embeddings: Embeddings,
-    labels: Tensor,
+    labels: AnyLabels,
     triplets: Sequence[Tensor] | None = None,
     *,
     bins: int = 10,
     references: References | None = None,
-    reference_labels: Tensor | None = None,
+    reference_labels: AnyLabels | None = None,
     **settings: Unpack[RowSettings],
 ) -> Scalar:
     """Return the FastAP loss of a batch, of all pairs or of given triplets."""

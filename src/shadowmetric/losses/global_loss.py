@@ -25,7 +25,7 @@ from shadowmetric.checks import check_margin
 from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, RowSettings
 from shadowmetric.losses.sums import Sums, sums_of
 from shadowmetric.ops.memory import Bytes, Cost
-from shadowmetric.types import Embeddings, References, Scalar
+from shadowmetric.types import AnyLabels, Embeddings, References, Scalar
 
 FARTHEST = 4.0  # squared distance of unit rows
 MOMENTS = 3  # of a row: count, mean, squares about the mean
@@ -33,13 +33,13 @@ MOMENTS = 3  # of a row: count, mean, squares about the mean
 
 def global_loss(
     embeddings: Embeddings,
-    labels: Tensor,
+    labels: AnyLabels,
     triplets: Sequence[Tensor] | None = None,
     *,
     margin: float = 0.4,
     weight: float = 0.8,
     references: References | None = None,
-    reference_labels: Tensor | None = None,
+    reference_labels: AnyLabels | None = None,
     **settings: Unpack[RowSettings],
 ) -> Scalar:
     """Return the global loss of a batch, of all pairs or of given triplets."""

@@ -103,9 +103,10 @@ class GroupLoss(ProxyLoss):
         """Return the sums of a mean over rows that are no anchors."""
         sides = self.check_rows(batch, triplets)
         own = slice(None)
-        if isinstance(batch.anchors_at, int) and batch.reference_labels is not None:
-            self._check_side("references", batch.others, batch.reference_labels)
-            sides = [(batch.others, batch.reference_labels)]
+        reference_labels = batch.class_labels()[1]
+        if isinstance(batch.anchors_at, int) and reference_labels is not None:
+            self._check_side("references", batch.others, reference_labels)
+            sides = [(batch.others, reference_labels)]
             own = slice(batch.anchors_at, batch.anchors_at + len(batch.labels))
         labels = torch.cat([labels for _, labels in sides])
         places = places_of(labels, self.classes, self.anchors)

@@ -18,17 +18,17 @@ from torch import Tensor
 from shadowmetric.losses.fast_ap import HistogramOfRows, soft_histograms
 from shadowmetric.losses.row_loss import Batch, Reduce, RowSettings
 from shadowmetric.losses.sums import Sums, sums_of
-from shadowmetric.types import Embeddings, References, Scalar
+from shadowmetric.types import AnyLabels, Embeddings, References, Scalar
 
 
 def histogram_loss(
     embeddings: Embeddings,
-    labels: Tensor,
+    labels: AnyLabels,
     triplets: Sequence[Tensor] | None = None,
     *,
     bins: int = 100,
     references: References | None = None,
-    reference_labels: Tensor | None = None,
+    reference_labels: AnyLabels | None = None,
     **settings: Unpack[RowSettings],
 ) -> Scalar:
     """Return the histogram loss of a batch, of all pairs or of given triplets."""

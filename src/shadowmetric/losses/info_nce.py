@@ -16,17 +16,17 @@ from torch import Tensor
 
 from shadowmetric.losses.n_pair import NPairLoss
 from shadowmetric.losses.row_loss import RowSettings
-from shadowmetric.types import Embeddings, References, Scalar
+from shadowmetric.types import AnyLabels, Embeddings, References, Scalar
 
 
 def info_nce_loss(
     embeddings: Embeddings,
-    labels: Tensor,
+    labels: AnyLabels,
     triplets: Sequence[Tensor] | None = None,
     *,
     temperature: float = 0.07,
     references: References | None = None,
-    reference_labels: Tensor | None = None,
+    reference_labels: AnyLabels | None = None,
     **settings: Unpack[RowSettings],
 ) -> Scalar:
     """Return the InfoNCE loss of a batch, of all pairs or of given triplets."""

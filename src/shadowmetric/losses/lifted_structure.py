@@ -21,7 +21,7 @@ from shadowmetric.checks import check_margin
 from shadowmetric.losses.distances import distance, root
 from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, RowSettings, log_sum_exp_without
 from shadowmetric.losses.sums import Sums, mean_of_real
-from shadowmetric.types import Embeddings, References, Scalar
+from shadowmetric.types import AnyLabels, Embeddings, References, Scalar
 
 LEAST = -1e30  # L of a row without negatives, whose exponential is 0
 FEW_PLACES = 2**10  # never too many
@@ -30,12 +30,12 @@ WASTED = 2  # places for each positive pair, at most
 
 def lifted_structure_loss(
     embeddings: Embeddings,
-    labels: Tensor,
+    labels: AnyLabels,
     triplets: Sequence[Tensor] | None = None,
     *,
     margin: float = 1.0,
     references: References | None = None,
-    reference_labels: Tensor | None = None,
+    reference_labels: AnyLabels | None = None,
     **settings: Unpack[RowSettings],
 ) -> Scalar:
     """Return the lifted-structure loss of a batch, of all pairs or of given triplets."""

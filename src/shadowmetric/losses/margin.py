@@ -21,12 +21,12 @@ from shadowmetric.losses.distances import distance
 from shadowmetric.losses.sums import SummedLoss, Sums, sums_of
 from shadowmetric.mining.checked_batch import NAMING, CheckedBatch
 from shadowmetric.mining.distance_weighted import DistanceWeightedMiner
-from shadowmetric.mining.pairs import LabelPairs
+from shadowmetric.mining.pairs import pairs_of
 from shadowmetric.ops.memory import Bytes, Cost, each, gathering_phases, width_of
 from shadowmetric.ops.pair_measures import pair_measures
 from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
-from shadowmetric.types import Embeddings, References, Scalar, Triplets
+from shadowmetric.types import AnyLabels, Embeddings, References, Scalar, Triplets
 
 
 class MarginSettings(TypedDict, total=False):
@@ -41,13 +41,13 @@ class MarginSettings(TypedDict, total=False):
 
 def margin_loss(
     embeddings: Embeddings,
-    labels: Tensor,
+    labels: AnyLabels,
     triplets: Sequence[Tensor] | None = None,
     *,
     margin: float = 0.2,
     beta: float = 1.2,
     references: References | None = None,
-    reference_labels: Tensor | None = None,
+    reference_labels: AnyLabels | None = None,
     **settings: Unpack[MarginSettings],
 ) -> Scalar:
     """Return the margin loss of a batch at a given beta, of sampled pairs or of given triplets."""
@@ -133,7 +133,7 @@ class MarginLoss(SummedLoss):
 
     def _sample(self, batch: CheckedBatch) -> tuple[Triplets, Tensor | None]:
         """Return the sampled triplets: in a place for each positive that a row may have, or on a CPU as a list."""
-        places = LabelPairs(batch).positives()
+        places = pairs_of(batch).positives()
         slots = places.slots(self.slots, debug=self.debug)
         positive, real = places.of(0, len(batch.labels), slots)
         miner = DistanceWeightedMiner(seed=self.seed, scratch_bytes=self.scratch_bytes)

@@ -16,7 +16,7 @@ A loss gives the two functions; both work on pairs in any shape. So there are se
 Memory: beyond the embeddings, a few numbers per triplet, or the scratch (`mined_cost`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypedDict, get_args
 
 import torch
@@ -30,6 +30,7 @@ from shadowmetric.losses.slopes import Slopes
 from shadowmetric.losses.small_batch import SmallBatch
 from shadowmetric.losses.sums import SummedLoss, Sums
 from shadowmetric.losses.triplet_list import mine, triplet_values
+from shadowmetric.losses.triplet_margins import Margin, TripletMargins, class_margins, widened
 from shadowmetric.losses.triplet_slots import slot_sums
 from shadowmetric.mining import AllMiner, BatchHardMiner, HardMiner, SemiHardMiner
 from shadowmetric.mining.checked_batch import CheckedBatch, Mined
@@ -40,7 +41,7 @@ from shadowmetric.mining.slots import arrange_slots
 from shadowmetric.mining.ways import choose_way
 from shadowmetric.ops.memory import Cost
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
-from shadowmetric.types import Miner, Scalar
+from shadowmetric.types import Miner, Relation, Scalar
 
 MinerName = Literal["hard", "semi_hard", "batch_hard", "all"]
 MINERS: dict[MinerName, Callable[[float, Unit, bool, int], TripletMiner]] = {
@@ -76,7 +77,8 @@ class MinedSettings(TypedDict, total=False):
 class MinedLoss(SummedLoss):
     """A loss of triplets: settings, mining and reduction. Subclasses give `measure` and `hinge`.
 
-    margin: in the unit of what the loss compares; its `repr` says which.
+    margin: in the unit of what the loss compares; its `repr` says which. A mapping from labels, or a tensor (classes,),
+    gives the anchors of each class their own. Of a relation that is graded, it is that of the largest difference.
     miner: "hard", "semi_hard", "batch_hard" or "all", which compare what the loss compares, with its margin in its
     unit, on unit rows or rows as they are, as the loss does; or a miner object, which keeps its own settings.
     normalize: compare unit rows; False compares rows as they are.
@@ -95,7 +97,7 @@ class MinedLoss(SummedLoss):
 
     def __init__(
         self,
-        margin: float = 0.2,
+        margin: Margin = 0.2,
         *,
         miner: MinerName | Miner = "semi_hard",
         normalize: bool = True,
@@ -106,8 +108,12 @@ class MinedLoss(SummedLoss):
         debug: bool = False,
     ):
         super().__init__()
-        check_margin(margin)
-        self.margin, self.normalize = float(margin), normalize
+        self.by_class = None
+        if isinstance(margin, Mapping | Tensor):
+            self.by_class = class_margins(margin)
+            margin = float(self.by_class.margins.max())
+        self.margin = check_margin(margin)
+        self.normalize, self.by_name = normalize, isinstance(miner, str)
         self.reduction: Reduction = check_reduction(reduction)
         self.slots, self.fused = check_slots(slots), fused
         self.scratch_bytes = check_scratch(scratch_bytes)
@@ -156,6 +162,8 @@ class MinedLoss(SummedLoss):
     def _small_batch(self, batch: CheckedBatch, triplets: Sequence[Tensor] | None) -> SmallBatch | None:
         """Return the triplets of a batch that is mined in a matrix, if the loss compares what its miner does."""
         miner, slopes = self.miner, self.slopes
+        if self.by_class is not None:
+            return None
         if triplets is not None or slopes is None or not isinstance(miner, TripletMiner) or not self._knows(miner):
             return None
         if choose_way(batch, miner, fused=self.fused) != "matrix":
@@ -170,6 +178,10 @@ class MinedLoss(SummedLoss):
     def _sums_in_slots(self, batch: CheckedBatch) -> Sums | None:
         """Return the sums over the triplets of a batch that is mined in slots."""
         miner = self.miner
+        if self.by_class is not None or isinstance(batch.labels, Relation):
+            if torch.compiler.is_compiling():
+                raise ValueError("a compiled graph takes one label for each row and one margin; call the loss outside.")
+            return None
         if not isinstance(miner, TripletMiner) or choose_way(batch, miner, fused=self.fused) != "slots":
             return None
         slots = arrange_slots(batch, self.slots, fused=self.fused, debug=self.debug)
@@ -190,8 +202,26 @@ class MinedLoss(SummedLoss):
         chosen, squared = mine(self.miner, batch, self.slots) if triplets is None else (triplets, None)
         anchors, others, device = len(batch.embeddings), len(batch.others), batch.embeddings.device
         mined = Mined(check_triplets(chosen, anchors, others, device, debug=self.debug), squared)
-        values = triplet_values(batch, mined, self.measure, self.hinge, normalize=self.normalize)
-        return reduce_totals(totals_of(values), self.reduction)
+        margins = self._margins(batch)
+        if margins is None:
+            values = triplet_values(batch, mined, self.measure, self.hinge, normalize=self.normalize)
+            return reduce_totals(totals_of(values), self.reduction)
+        more = margins.of_triplets(mined.triplets)
+
+        def hinge(closer: Tensor, farther: Tensor) -> Tensor:
+            return self.hinge(widened(closer, more), farther)
+
+        totals = totals_of(triplet_values(batch, mined, self.measure, hinge, normalize=self.normalize))
+        if self.by_name and isinstance(self.miner, SemiHardMiner) and triplets is None:
+            totals = totals._replace(
+                triplets=totals.above_zero
+            )  # the others lie beyond the windows of their own margins
+        return reduce_totals(totals, self.reduction)
+
+    def _margins(self, batch: CheckedBatch) -> TripletMargins | None:
+        """Return the margins of a batch's triplets, where they differ."""
+        graded = isinstance(batch.labels, Relation) and batch.labels.graded
+        return TripletMargins(batch, self.margin, self.by_class) if graded or self.by_class is not None else None
 
     def _sums_of_all(self, batch: CheckedBatch, miner: AllMiner | SemiHardMiner) -> Sums:
         totals = all_triplet_totals(
@@ -201,6 +231,7 @@ class MinedLoss(SummedLoss):
             self.hinge,
             normalize=self.normalize,
             slots=self.slots,
+            margins=self._margins(batch),
             debug=self.debug,
             scratch_bytes=self.scratch_bytes,
         )
@@ -209,4 +240,8 @@ class MinedLoss(SummedLoss):
     def describe_settings(self) -> str:
         """Return the settings as text, the margin with its unit."""
         shape = f"normalize={self.normalize}, reduction={self.reduction!r}"
+        if self.by_class is not None:
+            least, classes = float(self.by_class.margins.min()), len(self.by_class.labels)
+            span = f"{least:g} to {self.margin:g} for {classes} classes"
+            return f"margin={span} ({UNIT_NAMES[self.unit]}), miner={self.miner}, {shape}"
         return f"margin={self.margin:g} ({UNIT_NAMES[self.unit]}), miner={self.miner}, {shape}"

@@ -18,15 +18,15 @@ MEASURED = 128.0  # bytes of a triplet while its pairs are measured in float64
 def mined_cost(miner: Miner, scratch_bytes: int, dtype: torch.dtype, *, normalize: bool, references: bool) -> Cost:
     """Return what a loss of the triplets of a miner takes, for embeddings of a type."""
     if is_exhaustive(miner):
-        kept, phases = _streamed(scratch_bytes, dtype, normalize=normalize, references=references)
+        kept, phases = _stream_cost(scratch_bytes, dtype, normalize=normalize, references=references)
     elif isinstance(miner, TripletMiner):
-        kept, phases = _listed(miner, dtype, normalize=normalize, references=references)
+        kept, phases = _list_cost(miner, dtype, normalize=normalize, references=references)
     else:
         raise ValueError(f"{type(miner).__name__} does not say what it takes; give a miner of shadowmetric.")
     return Cost(kept, (*phases, NAMING)) if references else Cost(kept, tuple(phases)).own()
 
 
-def _streamed(
+def _stream_cost(
     scratch_bytes: int, dtype: torch.dtype, *, normalize: bool, references: bool
 ) -> tuple[Bytes, list[Bytes]]:
     working = width_of(dtype).working
@@ -36,7 +36,9 @@ def _streamed(
     return kept, [rows + part for part in parts]
 
 
-def _listed(miner: TripletMiner, dtype: torch.dtype, *, normalize: bool, references: bool) -> tuple[Bytes, list[Bytes]]:
+def _list_cost(
+    miner: TripletMiner, dtype: torch.dtype, *, normalize: bool, references: bool
+) -> tuple[Bytes, list[Bytes]]:
     unit = miner.triplet_for_each
     triplet = 32.0 + (NUMBERS_KEPT + (0 if normalize else 2)) * width_of(dtype).working
     kept = Bytes(row=8.0, reference=8.0 if references else 0.0) + each(unit, triplet)

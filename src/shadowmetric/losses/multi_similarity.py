@@ -26,7 +26,7 @@ from shadowmetric.checks import check_margin, check_number
 from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, RowSettings
 from shadowmetric.losses.sums import Sums, mean_of
 from shadowmetric.mining.pairs import Masks, NamedPairs
-from shadowmetric.types import Embeddings, References, Scalar
+from shadowmetric.types import AnyLabels, Embeddings, References, Scalar
 
 
 def multi_similarity_rows(
@@ -49,7 +49,7 @@ def multi_similarity_rows(
 
 def multi_similarity_loss(
     embeddings: Embeddings,
-    labels: Tensor,
+    labels: AnyLabels,
     triplets: Sequence[Tensor] | None = None,
     *,
     alpha: float = 2.0,
@@ -57,7 +57,7 @@ def multi_similarity_loss(
     base: float = 0.5,
     epsilon: float | None = 0.1,
     references: References | None = None,
-    reference_labels: Tensor | None = None,
+    reference_labels: AnyLabels | None = None,
     **settings: Unpack[RowSettings],
 ) -> Scalar:
     """Return the Multi-Similarity loss of a batch, of all pairs or of given triplets."""

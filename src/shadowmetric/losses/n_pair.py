@@ -19,18 +19,18 @@ from shadowmetric.checks import check_margin, check_number
 from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, RowSettings, log_sum_exp_without
 from shadowmetric.losses.sums import Sums, join_sums, mean_of, sums_of
 from shadowmetric.ops.row_lengths import squared_lengths
-from shadowmetric.types import Embeddings, References, Scalar
+from shadowmetric.types import AnyLabels, Embeddings, References, Scalar
 
 
 def n_pair_loss(
     embeddings: Embeddings,
-    labels: Tensor,
+    labels: AnyLabels,
     triplets: Sequence[Tensor] | None = None,
     *,
     temperature: float = 1.0,
     l2_weight: float = 0.0,
     references: References | None = None,
-    reference_labels: Tensor | None = None,
+    reference_labels: AnyLabels | None = None,
     **settings: Unpack[RowSettings],
 ) -> Scalar:
     """Return the N-pair loss of a batch, of all pairs or of given triplets."""

@@ -100,9 +100,10 @@ class ProxyLoss(SummedLoss):
         """
         if triplets is not None:
             raise ValueError(f"{type(self).__name__} compares rows with its centers; it takes no triplets.")
-        sides = [("embeddings", batch.embeddings, batch.labels)]
-        if batch.reference_labels is not None and batch.anchors_at in (None, ELSEWHERE):
-            sides.append(("references", batch.others, batch.reference_labels))
+        labels, reference_labels = batch.class_labels(type(self).__name__)
+        sides = [("embeddings", batch.embeddings, labels)]
+        if reference_labels is not None and batch.anchors_at in (None, ELSEWHERE):
+            sides.append(("references", batch.others, reference_labels))
         for name, rows, labels in sides:
             self._check_side(name, rows, labels)
         return [(rows, labels) for _, rows, labels in sides]
@@ -231,7 +232,7 @@ class ClassLoss(ProxyLoss):
 
         return terms
 
-    def _summed(self, logits: Tensor, own: Own) -> Tensor:
+    def _logits_to_sum(self, logits: Tensor, own: Own) -> Tensor:
         """Return the logits that are summed: without the own class where it does not count."""
         return logits if self.own_class_counts else own.replace(logits, torch.full_like(own.of(logits), LEAST))
 
@@ -241,20 +242,20 @@ class ClassLoss(ProxyLoss):
         def of_logits(logits: Tensor, own: Own) -> Tensor:
             if self.own_class_counts:
                 return cross_entropy(logits, own.place[:, 0], reduction="none")[:, None]
-            return (self._summed(logits, own) - own.of(logits)).logsumexp(1, keepdim=True)
+            return (self._logits_to_sum(logits, own) - own.of(logits)).logsumexp(1, keepdim=True)
 
         return of_logits
 
     def _sum_term(self, start: int, stop: int) -> OfLogits:
         """Return what gives the logarithm of each row's sum over some classes."""
-        return lambda logits, own: self._summed(logits, own).logsumexp(1, keepdim=True)
+        return lambda logits, own: self._logits_to_sum(logits, own).logsumexp(1, keepdim=True)
 
     def _share_term(self, everyone: Tensor) -> MakeTerm:
         """Return what gives of each row the share of some classes in its sum, and its own logit if it is there."""
 
         def make(start: int, stop: int) -> OfLogits:
             def of_logits(logits: Tensor, own: Own) -> Tensor:
-                share = (self._summed(logits, own) - everyone[start:stop]).exp().sum(1, keepdim=True)
+                share = (self._logits_to_sum(logits, own) - everyone[start:stop]).exp().sum(1, keepdim=True)
                 here = True if own.inside is None else own.inside
                 return torch.cat([share, own.of(logits) * here], 1)
 

@@ -80,8 +80,9 @@ class ProxyAnchorLoss(ProxyLoss):
         A batch that is some of the references is compared with them: the rows of all ranks, or a memory.
         """
         sides = self.check_rows(batch, triplets)
-        if batch.reference_labels is not None and len(sides) == 1:
-            sides = [(batch.others, batch.reference_labels)]
+        reference_labels = batch.class_labels()[1]
+        if reference_labels is not None and len(sides) == 1:
+            sides = [(batch.others, reference_labels)]
         ends = [self._ends(*side) for side in sides]
         pull, push = ends[0].unbind(1) if len(ends) == 1 else torch.logaddexp(*ends).unbind(1)
         present = torch.zeros(self.classes, dtype=torch.bool, device=pull.device)

@@ -21,12 +21,12 @@ from shadowmetric.losses.distances import root
 from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, RowSettings
 from shadowmetric.losses.sums import Sums, mean_of
 from shadowmetric.mining.pairs import Masks
-from shadowmetric.types import Embeddings, References, Scalar
+from shadowmetric.types import AnyLabels, Embeddings, References, Scalar
 
 
 def ranked_list_loss(
     embeddings: Embeddings,
-    labels: Tensor,
+    labels: AnyLabels,
     triplets: Sequence[Tensor] | None = None,
     *,
     alpha: float = 1.2,
@@ -34,7 +34,7 @@ def ranked_list_loss(
     temperature: float = 10.0,
     balance: float = 0.5,
     references: References | None = None,
-    reference_labels: Tensor | None = None,
+    reference_labels: AnyLabels | None = None,
     **settings: Unpack[RowSettings],
 ) -> Scalar:
     """Return the ranked-list loss of a batch, of all pairs or of given triplets."""

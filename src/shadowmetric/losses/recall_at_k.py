@@ -20,21 +20,21 @@ from shadowmetric.checks import check_margin
 from shadowmetric.losses.row_loss import Batch, RowSettings
 from shadowmetric.losses.soft_ranks import RankLoss
 from shadowmetric.losses.sums import Sums, sums_of
-from shadowmetric.types import Embeddings, References, Scalar
+from shadowmetric.types import AnyLabels, Embeddings, References, Scalar
 
 K = (1, 2, 4, 8, 16)
 
 
 def recall_at_k_loss(
     embeddings: Embeddings,
-    labels: Tensor,
+    labels: AnyLabels,
     triplets: Sequence[Tensor] | None = None,
     *,
     k: Sequence[int] = K,
     temperature: float = 0.01,
     rank_temperature: float = 1.0,
     references: References | None = None,
-    reference_labels: Tensor | None = None,
+    reference_labels: AnyLabels | None = None,
     **settings: Unpack[RowSettings],
 ) -> Scalar:
     """Return the Recall@k surrogate loss of a batch, of all pairs or of given triplets."""

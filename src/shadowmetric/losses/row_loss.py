@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from shadowmetric.checks import check_scratch, check_slots, check_triplets
 from shadowmetric.losses.sums import SummedLoss, Sums
 from shadowmetric.mining.checked_batch import NAMING, CheckedBatch
-from shadowmetric.mining.pairs import LabelPairs, NamedPairs, Pairs
+from shadowmetric.mining.pairs import NamedPairs, Pairs, pairs_of
 from shadowmetric.ops.memory import Bytes, Cost, slopes_of_small, streaming_phases, width_of
 from shadowmetric.ops.pair_measures import Measure, pair_measures
 from shadowmetric.ops.row_stream import Stream, TermList, Terms, row_stream
@@ -64,7 +64,7 @@ class Batch:
             squared=squared,
             reads_squares=False,
             outputs=outputs,
-            temporaries=temporaries,
+            temporaries=temporaries + self.pairs.temporaries,
             scratch_bytes=self.scratch_bytes,
         )
         checked = self.checked
@@ -74,13 +74,13 @@ class Batch:
     def of_references(self) -> "Batch":
         """Return the batch of the references, compared with themselves."""
         references = self.checked.references
-        if references is None or not isinstance(self.pairs, LabelPairs):
+        if references is None or isinstance(self.pairs, NamedPairs):
             raise ValueError(
                 "triplets and references together do not say which references are negatives of one another; "
                 "give labels without triplets, as sm.CrossBatchMemory(sm.LiftedStructureLoss()) does."
             )
         checked = CheckedBatch(references, self.pairs.reference_labels)
-        return Batch(checked, LabelPairs(checked), normalize=self.normalize, scratch_bytes=self.scratch_bytes)
+        return Batch(checked, pairs_of(checked), normalize=self.normalize, scratch_bytes=self.scratch_bytes)
 
     def measure(self, anchor: Tensor, positive: Tensor, measure: Measure) -> Tensor:
         """Return the measure of each pair of a list."""
@@ -144,7 +144,7 @@ class RowLoss(SummedLoss):
         """Return the sums over all pairs, or over the distinct pairs of given triplets."""
         embeddings, others = batch.embeddings, len(batch.others)
         if triplets is None:
-            return self.sums_of_pairs(batch, LabelPairs(batch))
+            return self.sums_of_pairs(batch, pairs_of(batch))
         anchor, positive, negative = check_triplets(
             triplets, len(embeddings), others, embeddings.device, debug=self.debug
         )

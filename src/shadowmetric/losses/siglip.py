@@ -21,18 +21,18 @@ from shadowmetric.checks import check_margin, check_number
 from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, RowSettings
 from shadowmetric.losses.sums import Sums, sums_of
 from shadowmetric.mining.pairs import Masks
-from shadowmetric.types import Embeddings, References, Scalar
+from shadowmetric.types import AnyLabels, Embeddings, References, Scalar
 
 
 def siglip_loss(
     embeddings: Embeddings,
-    labels: Tensor,
+    labels: AnyLabels,
     triplets: Sequence[Tensor] | None = None,
     *,
     scale: float = 10.0,
     bias: float = -10.0,
     references: References | None = None,
-    reference_labels: Tensor | None = None,
+    reference_labels: AnyLabels | None = None,
     **settings: Unpack[RowSettings],
 ) -> Scalar:
     """Return the SigLIP loss of a batch at a given scale and bias, of all pairs or of given triplets."""

@@ -19,17 +19,17 @@ from shadowmetric.checks import check_margin
 from shadowmetric.losses.row_loss import Batch, RowSettings
 from shadowmetric.losses.soft_ranks import RankLoss
 from shadowmetric.losses.sums import Sums, sums_of
-from shadowmetric.types import Embeddings, References, Scalar
+from shadowmetric.types import AnyLabels, Embeddings, References, Scalar
 
 
 def smooth_ap_loss(
     embeddings: Embeddings,
-    labels: Tensor,
+    labels: AnyLabels,
     triplets: Sequence[Tensor] | None = None,
     *,
     temperature: float = 0.01,
     references: References | None = None,
-    reference_labels: Tensor | None = None,
+    reference_labels: AnyLabels | None = None,
     **settings: Unpack[RowSettings],
 ) -> Scalar:
     """Return the Smooth-AP loss of a batch, of all pairs or of given triplets."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from shadowmetric.mining.checked_batch import CheckedBatch, as_checked_batch
 from shadowmetric.ops.memory import Cost
-from shadowmetric.types import Place, Scalar
+from shadowmetric.types import AnyLabels, Place, Scalar
 
 
 class Sums(NamedTuple):
@@ -95,11 +95,11 @@ class SummedLoss(nn.Module):
     def sums(
         self,
         embeddings: Tensor,
-        labels: Tensor,
+        labels: AnyLabels,
         triplets: Sequence[Tensor] | None = None,
         *,
         references: Tensor | None = None,
-        reference_labels: Tensor | None = None,
+        reference_labels: AnyLabels | None = None,
         anchors_at: Place | None = None,
     ) -> Sums:
         """Return the loss as sums over anchors, so that parts of a batch can be added up."""
@@ -109,11 +109,11 @@ class SummedLoss(nn.Module):
     def forward(
         self,
         embeddings: Tensor,
-        labels: Tensor,
+        labels: AnyLabels,
         triplets: Sequence[Tensor] | None = None,
         *,
         references: Tensor | None = None,
-        reference_labels: Tensor | None = None,
+        reference_labels: AnyLabels | None = None,
         anchors_at: Place | None = None,
     ) -> Scalar:
         """Return the loss of a batch, of its own choice of pairs or of given triplets; 0 with a graph if none.

@@ -18,19 +18,19 @@ from shadowmetric.checks import check_margin
 from shadowmetric.losses.row_loss import Batch, Reduce, RowLoss, RowSettings, log_sum_exp_without
 from shadowmetric.losses.sums import Sums, sums_of
 from shadowmetric.mining.pairs import Masks
-from shadowmetric.types import Embeddings, References, Scalar
+from shadowmetric.types import AnyLabels, Embeddings, References, Scalar
 
 LEAST = -1e30  # of a row that is compared with nothing
 
 
 def sup_con_loss(
     embeddings: Embeddings,
-    labels: Tensor,
+    labels: AnyLabels,
     triplets: Sequence[Tensor] | None = None,
     *,
     temperature: float = 0.1,
     references: References | None = None,
-    reference_labels: Tensor | None = None,
+    reference_labels: AnyLabels | None = None,
     **settings: Unpack[RowSettings],
 ) -> Scalar:
     """Return the supervised contrastive loss of a batch, of all pairs or of given triplets."""

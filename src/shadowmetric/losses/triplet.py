@@ -18,6 +18,7 @@ from shadowmetric.losses.mined import MinedLoss, MinedSettings
 from shadowmetric.losses.reductions import Reduction
 from shadowmetric.losses.slopes import Slopes, distance_and_slope, relu_and_slope, squared_distance_and_slope
 from shadowmetric.losses.triplet_list import hinge_at, loss_of_triplets
+from shadowmetric.losses.triplet_margins import Margin
 from shadowmetric.mining.comparison import Unit
 from shadowmetric.types import Embeddings, References, Scalar
 
@@ -42,7 +43,7 @@ def triplet_loss(
 class TripletLoss(MinedLoss):
     """Triplet loss of a batch. margin is in squared distance, or in distance with squared=False."""
 
-    def __init__(self, margin: float = 0.2, *, squared: bool = True, **settings: Unpack[MinedSettings]):
+    def __init__(self, margin: Margin = 0.2, *, squared: bool = True, **settings: Unpack[MinedSettings]):
         self.squared = squared
         self.unit: Unit = "squared" if squared else "distance"  # which a miner by name is made with
         super().__init__(margin, **settings)

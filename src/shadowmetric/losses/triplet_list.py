@@ -69,9 +69,10 @@ def mine(miner: Miner, batch: CheckedBatch, slots: int | None = None) -> Mined:
         mined = miner.mine(batch, slots)
         return mined if miner.comparison.unit_rows else Mined(mined.triplets)
     embeddings, references, anchors_at = batch.embeddings, batch.references, batch.anchors_at
+    labels, reference_labels = batch.class_labels(f"the miner {type(miner).__name__}")
     if references is None:
-        return Mined(Triplets(*miner(embeddings.detach(), batch.labels)))
-    triplets = Triplets(*miner(embeddings.detach(), batch.labels, references.detach(), batch.reference_labels))
+        return Mined(Triplets(*miner(embeddings.detach(), labels)))
+    triplets = Triplets(*miner(embeddings.detach(), labels, references.detach(), reference_labels))
     if not isinstance(anchors_at, int):
         return Mined(triplets)
     other = triplets.positive != triplets.anchor + anchors_at

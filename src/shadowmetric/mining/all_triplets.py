@@ -12,8 +12,9 @@ from torch import Tensor
 from shadowmetric.mining.checked_batch import NAMING, CheckedBatch, Mined
 from shadowmetric.mining.miner import TripletMiner
 from shadowmetric.mining.ordered import join_triplets, no_triplets
+from shadowmetric.mining.pairs import RelationPairs
 from shadowmetric.ops.memory import Bytes, Cost
-from shadowmetric.types import Triplets
+from shadowmetric.types import Relation, Triplets
 
 MOST_TRIPLETS = 2**30  # 24 GiB of row numbers
 
@@ -43,8 +44,10 @@ class AllMiner(TripletMiner):
     @torch.no_grad()
     def mine(self, batch: CheckedBatch, slots: int | None = None) -> Mined:
         """Return the triplets of a checked batch."""
-        labels, names = batch.labels, batch.names()
-        others = labels if batch.reference_labels is None else batch.reference_labels
+        if isinstance(batch.labels, Relation):
+            return Mined(_triplets_of_relation(batch))
+        (labels, others), names = batch.class_labels(), batch.names()
+        others = labels if others is None else others
         _check_count(labels, others, own=names is None)
         parts = [no_triplets(labels.device)]
         for anchor, label in enumerate(labels):
@@ -54,17 +57,36 @@ class AllMiner(TripletMiner):
                 same[anchor] = False
             else:
                 same &= names[1] != names[0][anchor]
-            positive = same.nonzero()[:, 0]
-            pairs = torch.cartesian_prod(positive, negative).view(-1, 2)
-            parts.append(Triplets(torch.full_like(pairs[:, 0], anchor), pairs[:, 0], pairs[:, 1]))
+            parts.append(_triplets_of(anchor, same.nonzero()[:, 0], negative))
         return Mined(join_triplets(parts))  # in order: anchors ascend, and so do the rows of a product of lists
+
+
+def _triplets_of(anchor: int, positive: Tensor, negative: Tensor) -> Triplets:
+    """Return all triplets of an anchor."""
+    pairs = torch.cartesian_prod(positive, negative).view(-1, 2)
+    return Triplets(torch.full_like(pairs[:, 0], anchor), pairs[:, 0], pairs[:, 1])
+
+
+def _triplets_of_relation(batch: CheckedBatch) -> Triplets:
+    """Return every triplet that a relation makes: its masks twice, first to count."""
+    pairs, rows = RelationPairs(batch), len(batch.labels)
+    masks = (pairs.masks(anchor, anchor + 1) for anchor in range(rows))
+    _refuse_many(sum(int(positive.sum()) * int(negative.sum()) for positive, negative in masks))
+    parts = [no_triplets(batch.labels.device)]
+    for anchor in range(rows):
+        positive, negative = (mask[0].nonzero()[:, 0] for mask in pairs.masks(anchor, anchor + 1))
+        parts.append(_triplets_of(anchor, positive, negative))
+    return join_triplets(parts)
 
 
 def _check_count(labels: Tensor, others: Tensor, *, own: bool) -> None:
     """Refuse a list that would not fit into memory, before it is begun."""
     _, classes = torch.unique(torch.cat([labels, others]), return_inverse=True)
     size = torch.bincount(classes[len(labels) :], minlength=int(classes.max()) + 1)[classes[: len(labels)]]
-    count = int(((size - int(own)) * (len(others) - size)).sum())
+    _refuse_many(int(((size - int(own)) * (len(others) - size)).sum()))
+
+
+def _refuse_many(count: int) -> None:
     if count > MOST_TRIPLETS:
         raise ValueError(
             f"this batch has {count:,} triplets, {24 * count / 2**30:,.0f} GiB as a list; "

@@ -91,4 +91,4 @@ class BatchHardMiner(TripletMiner):
             return Mined(no_triplets(batch.labels.device))
         far = search.farthest_partner()
         (near,) = search.nearest()
-        return in_order([search.mined(Partners(far.rank, far.distance), near)])
+        return in_order([search.make_triplets(Partners(far.rank, far.distance), near)])

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from shadowmetric.checks import check_anchors_at, check_batch, check_lengths, reads_values
+from shadowmetric.checks import check_anchors_at, check_batch, check_lengths, one_label_each, reads_values
 from shadowmetric.ops.arrays import Array
 from shadowmetric.ops.grid_rows import GridRows
 from shadowmetric.ops.memory import Bytes
@@ -24,7 +24,7 @@ from shadowmetric.ops.nearest_beyond import BITS
 from shadowmetric.ops.opaque import opaque
 from shadowmetric.ops.rows import working_dtype
 from shadowmetric.ops.unit_matrix import UnitMatrix, unit_matrix
-from shadowmetric.types import Place, Triplets
+from shadowmetric.types import AnyLabels, Place, Triplets
 
 NUMBERS_AT_ONCE = 2**15  # whose bits are mixed together
 NOWHERE = -1  # the place of a row that is none of the references
@@ -36,9 +36,9 @@ class CheckedBatch:
     """A batch, and the references that it is compared with, if any."""
 
     embeddings: Tensor
-    labels: Tensor
+    labels: AnyLabels
     references: Tensor | None = None
-    reference_labels: Tensor | None = None
+    reference_labels: AnyLabels | None = None
     anchors_at: Place | None = None
     made: dict[Any, Any] = field(default_factory=dict, repr=False)
 
@@ -80,6 +80,11 @@ class CheckedBatch:
         """Return the rows that anchors are compared with."""
         return self.embeddings if self.references is None else self.references
 
+    def class_labels(self, what: str = "this") -> tuple[Tensor, Tensor | None]:
+        """Return the labels of both sides; refuse a relation, for `what` needs one label for each row."""
+        others = self.reference_labels
+        return one_label_each(self.labels, what), None if others is None else one_label_each(others, what)
+
     def names(self) -> tuple[Tensor, Tensor] | None:
         """Return an int64 for each row of both sides, equal where a reference is the anchor; None without any."""
         if self.references is None:
@@ -87,7 +92,7 @@ class CheckedBatch:
         if self.anchors_at is not None:
             places = torch.arange(len(self.references), device=self.labels.device)
             if not isinstance(self.anchors_at, int):
-                return torch.full_like(self.labels, NOWHERE), places
+                return torch.full((len(self.labels),), NOWHERE, device=places.device), places
             return places[self.anchors_at : self.anchors_at + len(self.labels)], places
         dtype = working_dtype(self.embeddings.dtype, self.references.dtype)
         return fingerprints(self.embeddings, dtype), fingerprints(self.references, dtype)
@@ -95,9 +100,9 @@ class CheckedBatch:
 
 def as_checked_batch(
     embeddings: Tensor,
-    labels: Tensor,
+    labels: AnyLabels,
     references: Tensor | None = None,
-    reference_labels: Tensor | None = None,
+    reference_labels: AnyLabels | None = None,
     anchors_at: Place | None = None,
     *,
     debug: bool = False,

@@ -47,25 +47,25 @@ class Comparison(NamedTuple):
         if self.of_gaps:
             return floor + square_root(square) * margin
         if self.unit == "angle":
-            return _rotated(floor, margin)
+            return _rotate(floor, margin)
         if self.unit == "distance":
             end = square_root(floor) + margin
             return end * end
         return floor + (2 * margin if self.unit == "gap" else margin)
 
 
-def _rotated(squared: Array, margin: float) -> Array:
+def _rotate(squared: Array, margin: float) -> Array:
     """Return the squared distance of unit rows whose angle is larger by the margin; infinity beyond a half turn."""
     if margin >= math.pi:
         return squared + math.inf
-    turn = _turned(margin)
+    turn = _turn(margin)
     cosine = 1 - squared / 2
     sine = square_root((squared * (4 - squared)).clip(0, None)) / 2
     end = 2 - 2 * (cosine * turn.real - sine * turn.imag)
     return library_of(end).where(cosine > -turn.real, end, math.inf)
 
 
-def _turned(angle: float) -> complex:
+def _turn(angle: float) -> complex:
     """Return cos + i sin by their series: libraries may differ in the last digit, sums and products can't."""
     term = turn = complex(1.0)
     for power in range(1, 40):

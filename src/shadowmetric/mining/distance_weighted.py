@@ -24,7 +24,7 @@ from torch import Tensor
 from shadowmetric.checks import check_margin, check_scratch
 from shadowmetric.mining.checked_batch import NAMING, CheckedBatch, Mined
 from shadowmetric.mining.miner import TripletMiner
-from shadowmetric.mining.pairs import LabelPairs
+from shadowmetric.mining.pairs import pairs_of
 from shadowmetric.mining.slots import Slots, SlotTriplets
 from shadowmetric.ops.arrays import to_tensor
 from shadowmetric.ops.exact_blocks import Sides, Stream
@@ -32,7 +32,7 @@ from shadowmetric.ops.memory import Bytes, Cost, each, streaming_phases
 from shadowmetric.ops.row_lengths import root_of
 from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
-from shadowmetric.types import Triplets
+from shadowmetric.types import Relation, Triplets
 
 LARGEST = 2.0**30  # the weight of a row's nearest negative
 TEMPORARIES = 8.0
@@ -75,7 +75,7 @@ class DistanceWeightedMiner(TripletMiner):
 
     def mine_by_class(self, batch: CheckedBatch) -> Mined:
         """Return the triplets as a list."""
-        places = LabelPairs(batch).positives()
+        places = pairs_of(batch).positives()
         positive, real = places.of(0, len(batch.labels), places.slots(None))
         negative, closer, farther = self.draw(batch, positive, real)
         rows, slots = (farther < NEVER).nonzero(as_tuple=True)
@@ -88,7 +88,7 @@ class DistanceWeightedMiner(TripletMiner):
 
         A place without a triplet has a negative at NEVER.
         """
-        pairs, chance = LabelPairs(batch), self._chances(batch, positive)
+        pairs, chance = pairs_of(batch), self._chances(batch, positive)
         stream = Stream(
             True,
             squared=True,
@@ -128,24 +128,33 @@ class DistanceWeightedMiner(TripletMiner):
     def _chances(self, batch: CheckedBatch, positive: Tensor) -> Tensor:
         """Return a number in [0, 1) for each place, by the numbers of anchor and positive among all rows."""
         labels = batch.labels if batch.reference_labels is None else batch.reference_labels
+        if isinstance(labels, Relation):
+            labels = _numbers_of(labels)
         first = batch.anchors_at if isinstance(batch.anchors_at, int) else 0
         place = torch.arange(len(labels), device=labels.device)
         seed = (self.seed * FIRST + 2**63) % 2**64 - 2**63  # as an int64 that has wrapped around
-        salt = mixed(mixed(labels + seed) + place * GOLDEN).sum()
+        salt = mix_bits(mix_bits(labels + seed) + place * GOLDEN).sum()
         row = torch.arange(first, first + len(positive), device=labels.device)[:, None]
-        bits = mixed(mixed(mixed(salt + self.seed) + row * GOLDEN) + positive * GOLDEN)
+        bits = mix_bits(mix_bits(mix_bits(salt + self.seed) + row * GOLDEN) + positive * GOLDEN)
         return ((bits >> 11) & (2**53 - 1)).to(torch.float64) * 2.0**-53
 
 
-def mixed(numbers: Tensor) -> Tensor:
+def _numbers_of(relation: Relation) -> Tensor:
+    """Return an int64 for each row, equal where the same is known of two rows."""
+    known = relation.rows.long().view(len(relation), -1)
+    column = torch.arange(known.shape[1], device=known.device)
+    return mix_bits(known + column * GOLDEN).sum(1)
+
+
+def mix_bits(numbers: Tensor) -> Tensor:
     """Return 64 mixed bits for each int64 (the finalizer of splitmix64), which wrap around alike everywhere."""
     numbers = numbers + GOLDEN
-    numbers = (numbers ^ (_shifted(numbers, 30))) * FIRST
-    numbers = (numbers ^ (_shifted(numbers, 27))) * SECOND
-    return numbers ^ _shifted(numbers, 31)
+    numbers = (numbers ^ (_shift_down(numbers, 30))) * FIRST
+    numbers = (numbers ^ (_shift_down(numbers, 27))) * SECOND
+    return numbers ^ _shift_down(numbers, 31)
 
 
-def _shifted(numbers: Tensor, places: int) -> Tensor:
+def _shift_down(numbers: Tensor, places: int) -> Tensor:
     """Return the bits moved down, zeros filling up."""
     return (numbers >> places) & (2 ** (64 - places) - 1)
 

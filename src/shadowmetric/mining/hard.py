@@ -84,4 +84,4 @@ class HardMiner(TripletMiner):
         if not search.possible:
             return Mined(no_triplets(batch.labels.device))
         (near,) = search.nearest()
-        return in_order([search.mined(pair, near) for pair in search.partners()])
+        return in_order([search.make_triplets(pair, near) for pair in search.partners()])

@@ -69,7 +69,8 @@ class MatrixSearch:
     ):
         self.batch, self.comparison, self.slots, self.scratch_bytes = batch, comparison, slots, scratch_bytes
         self.distances = self._measure()
-        labels, others, names = batch.labels.numpy(), batch.reference_labels, batch.names()
+        (labels, others), names = batch.class_labels(), batch.names()
+        labels = labels.numpy()
         same = labels[:, None] == (labels if others is None else others.numpy())
         self.negatives = numpy.where(same, NEVER, self.distances)
         if names is None:

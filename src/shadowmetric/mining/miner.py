@@ -17,7 +17,7 @@ from shadowmetric.mining.slots import Slots, SlotTriplets, arrange_slots, list_t
 from shadowmetric.mining.ways import choose_way
 from shadowmetric.ops.memory import Cost
 from shadowmetric.ops.precision import full_precision
-from shadowmetric.types import Place, Triplets
+from shadowmetric.types import AnyLabels, Place, Triplets
 
 
 class TripletMiner:
@@ -95,9 +95,9 @@ class TripletMiner:
     def __call__(
         self,
         embeddings: Tensor,
-        labels: Tensor,
+        labels: AnyLabels,
         references: Tensor | None = None,
-        reference_labels: Tensor | None = None,
+        reference_labels: AnyLabels | None = None,
         *,
         anchors_at: Place | None = None,
     ) -> Triplets:

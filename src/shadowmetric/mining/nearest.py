@@ -53,7 +53,7 @@ class Search:
         self.symmetric = batch.references is None
         self.rows = len(batch.embeddings)
         self.references = batch.others
-        self.classes: Classes = group_by_class(batch.labels, batch.reference_labels)
+        self.classes: Classes = group_by_class(*batch.class_labels())
         self.grids = batch.grids(normalize=comparison.unit_rows)
         small, side = scratch_bytes // 7, GapSide if comparison.of_gaps else GridSide
         left, right = (
@@ -164,7 +164,7 @@ class Search:
         anchor = self.classes.order[: len(mask)]
         return Triplets(anchor[mask], pairs.row[mask], negative[mask])
 
-    def mined(self, pairs: Partners, near: Nearest, within: Tensor | None = None) -> Mined:
+    def make_triplets(self, pairs: Partners, near: Nearest, within: Tensor | None = None) -> Mined:
         """Return the triplets of partners and negatives, where a row has both, and how far these are.
 
         within: a negative as far as this, or farther, does not count.

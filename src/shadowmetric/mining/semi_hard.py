@@ -36,12 +36,12 @@ from shadowmetric.mining.slots import (
     farthest_where_none,
     keep_where,
 )
-from shadowmetric.mining.window import TEMPORARIES, window_triplets
+from shadowmetric.mining.window import TEMPORARIES, window_triplets, windows_of_relation
 from shadowmetric.ops.memory import Bytes, Cost, each
 from shadowmetric.ops.nearest_beyond import FLOORS_AT_ONCE
 from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES
-from shadowmetric.types import Triplets
+from shadowmetric.types import Relation, Triplets
 
 Negatives = Literal["nearest", "all", "random"]
 PositivesUsed = Literal["every", "nearest", "farthest"]
@@ -157,6 +157,8 @@ class SemiHardMiner(TripletMiner):
     @torch.no_grad()
     def mine_by_class(self, batch: CheckedBatch) -> Mined:
         """Return the triplets, with what mining measured of them, where it did."""
+        if isinstance(batch.labels, Relation):  # every negative inside: all else is mined in slots
+            return Mined(windows_of_relation(batch, self.comparison, self.margin, scratch_bytes=self.scratch_bytes))
         search = Search(batch, self.comparison, scratch_bytes=self.scratch_bytes)
         if not search.possible:
             return Mined(no_triplets(batch.labels.device))
@@ -194,7 +196,7 @@ def nearest_in_window(search: Search, partners: list[Partners], margin: float) -
     """Return for each (anchor, partner) the nearest negative beyond the partner, if it is inside the window."""
     nearest = search.nearest([pair.distance for pair in partners])
     return [
-        search.mined(pair, near, search.upper_end(pair.distance, margin))
+        search.make_triplets(pair, near, search.upper_end(pair.distance, margin))
         for pair, near in zip(partners, nearest, strict=True)
     ]
 

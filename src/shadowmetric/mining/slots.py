@@ -15,7 +15,7 @@ Memory: whole rows of distances within the scratch (64 times as much on devices 
 and a few numbers for each place.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -24,13 +24,14 @@ from torch import Tensor
 from shadowmetric.mining.chances import choose_by_chance
 from shadowmetric.mining.checked_batch import CheckedBatch, Mined
 from shadowmetric.mining.comparison import Comparison
+from shadowmetric.mining.pairs import RelationPairs
 from shadowmetric.mining.positives import class_positives
 from shadowmetric.ops.free_gaps import gap_block
 from shadowmetric.ops.grid_rows import ExactSide, GridRows, pair_squared
 from shadowmetric.ops.nearest_beyond import NO_FLOOR
 from shadowmetric.ops.runs import NEVER
 from shadowmetric.ops.similarity_blocks import SCRATCH_BYTES, SHORTEST_SIDE, scratch_on
-from shadowmetric.types import Triplets
+from shadowmetric.types import Relation, Triplets
 
 HALF_STEP = 2.0**-50  # below every difference of two distances on the grid
 BEYOND_ALL = 8.0  # distances of unit rows
@@ -45,12 +46,14 @@ class Slots(NamedTuple):
     """Of each row, its positives and which of them there are: (rows, slots).
 
     labels: of both sides. fused: search by one kernel of Triton (`ops/fused_nearest`), without blocks of distances.
+    pairs: those of a relation, which then has the place of labels.
     """
 
     positive: Tensor
     real: Tensor
-    labels: tuple[Tensor, Tensor]
+    labels: tuple[Tensor, Tensor] | None
     fused: bool = False
+    pairs: RelationPairs | None = None
 
     @property
     def width(self) -> int:
@@ -91,16 +94,28 @@ def arrange_slots(batch: CheckedBatch, slots: int | None, *, fused: bool = False
     more than 1,024 places, and more than two for each positive pair. A compiled graph can't ask the labels, so that
     slots must be given.
     """
-    positives = class_positives(batch.labels, batch.reference_labels, batch.names())
-    rows = len(batch.labels)
+    if isinstance(batch.labels, Relation):
+        return _slots_of_relation(batch, slots, fused=fused, debug=debug)
+    labels, reference_labels = batch.class_labels()
+    positives = class_positives(labels, reference_labels, batch.names())
+    rows = len(labels)
     if slots is None:
         most, pairs = positives.sizes()
         if rows * most > max(FEW_PLACES, WASTED * pairs):
             return None
         slots = max(1, most)
     positive, real = positives.of(0, rows, positives.slots(slots, debug=debug))
-    others = batch.labels if batch.reference_labels is None else batch.reference_labels
-    return Slots(positive, real, (batch.labels, others), fused)
+    return Slots(positive, real, (labels, labels if reference_labels is None else reference_labels), fused)
+
+
+def _slots_of_relation(batch: CheckedBatch, slots: int | None, *, fused: bool, debug: bool) -> Slots:
+    """Return the positives of each row by a relation, however many."""
+    if fused:
+        raise ValueError(f"fused compares one label for each row, and labels is a {batch.labels!r}; leave fused out.")
+    pairs = RelationPairs(batch)
+    positives = pairs.positives()
+    positive, real = positives.of(0, len(batch.labels), positives.slots(slots, debug=debug))
+    return Slots(positive, real, None, pairs=pairs)
 
 
 class SlotSearch:
@@ -115,31 +130,42 @@ class SlotSearch:
         scratch_bytes: int = SCRATCH_BYTES,
     ):
         self.slots, self.comparison = slots, comparison
+        relation = 0 if slots.pairs is None else 4 * slots.pairs.temporaries
         self.grids: tuple[GridRows, GridRows] = batch.grids(normalize=comparison.unit_rows)
         self.on_grid = comparison.unit_rows and not self.grids[0].finer
+        self.entry_bytes = ENTRY_BYTES + int(relation)
         self.scratch_bytes = scratch_on(batch.labels.device, scratch_bytes)
 
     def choose(self, choose: Choose) -> SlotTriplets:
         """Return what is chosen for each place, a block of rows after the other."""
         if self.slots.fused:
             return choose(self._fused_block())
+        parts = [choose(block) for block in self.blocks()]
+        return SlotTriplets(*(_join(arrays, 0) for arrays in zip(*parts, strict=True)))
+
+    def blocks(self) -> Iterator[SlotBlock]:
+        """Yield blocks of whole rows, as many as fit into the scratch."""
         rows, columns = (len(grid) for grid in self.grids)
-        entry = ENTRY_BYTES + SLOT_BYTES * min(SLOTS_AT_ONCE, self.slots.width)
+        entry = self.entry_bytes + SLOT_BYTES * min(SLOTS_AT_ONCE, self.slots.width)
         height = max(SHORTEST_SIDE, self.scratch_bytes // (entry * columns))
         height = -(-rows // -(-rows // height))
         left = ExactSide(self.grids[0])
         right = left if self.grids[1] is self.grids[0] else ExactSide(self.grids[1])
-        spans = [slice(top, min(top + height, rows)) for top in range(0, rows, height)]
-        parts = [choose(self._block(left, right, span)) for span in spans]
-        return SlotTriplets(*(_join(arrays, 0) for arrays in zip(*parts, strict=True)))
+        for top in range(0, rows, height):
+            yield self._block(left, right, slice(top, min(top + height, rows)))
 
     def _block(self, left: ExactSide, right: ExactSide, here: slice) -> SlotBlock:
         squared: Tensor = (
             gap_block(left, here, right) if self.comparison.of_gaps else left.squared_distances(here, right)
         )
-        positive, (labels, other_labels) = self.slots.positive[here], self.slots.labels
+        positive, pairs = self.slots.positive[here], self.slots.pairs
         closer = torch.where(self.slots.real[here], at(squared, positive), NEVER)
-        same = labels[here, None] == other_labels
+        if self.slots.labels is not None:
+            labels, other_labels = self.slots.labels
+            same = labels[here, None] == other_labels
+        else:
+            assert pairs is not None
+            same = pairs.not_negative(here.start, here.stop)
         return SlotBlock(here, positive, closer, torch.where(same, NEVER, squared))
 
     def _fused_block(self) -> SlotBlock:
@@ -171,6 +197,7 @@ class SlotSearch:
         if self.slots.fused:
             from shadowmetric.ops.fused_nearest import fused_nearest  # takes seconds
 
+            assert self.slots.labels is not None
             nearest = fused_nearest(*self.grids, *self.slots.labels, floors)
             return nearest.distance, nearest.rank.clamp_max(len(self.grids[1]) - 1)
         negatives = block.negatives

@@ -3,7 +3,8 @@
 matrix    (`matrix.py`)    one matrix of all distances, in numpy. A CPU: at most 2^18 distances (512 x 512), which
                            fit into the scratch together with the rows in float64
 slots     (`slots.py`)     a place for each positive of a row, shapes that do not depend on labels. Other devices,
-                           which then never wait, and compiled graphs: every batch; but see `arrange_slots`
+                           which then never wait, and compiled graphs: every batch; but see `arrange_slots`. Every
+                           batch with a relation in place of labels
 class     (`nearest.py`)   rows in class order, half of the product. A CPU: all larger batches
 """
 
@@ -12,6 +13,7 @@ from typing import Any, Literal
 import torch
 
 from shadowmetric.mining.checked_batch import CheckedBatch
+from shadowmetric.types import Relation
 
 Way = Literal["matrix", "slots", "class"]
 SMALL_BATCH = 2**18  # distances; a CPU searches larger batches faster in class order
@@ -21,6 +23,8 @@ NUMBER_BYTES = 24  # of a row: in float64, its square, and its finer part
 
 def choose_way(batch: CheckedBatch, miner: Any, *, fused: bool = False) -> Way:
     """Return the way that a miner, which says what it fits, mines a batch."""
+    if isinstance(batch.labels, Relation):
+        return "slots" if miner.fits_slots else "class"
     if fused or torch.compiler.is_compiling() or batch.labels.device.type != "cpu":
         return "slots" if miner.fits_slots else "class"
     if not miner.fits_matrix:

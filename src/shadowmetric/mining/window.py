@@ -10,8 +10,12 @@ import torch
 from torch import Tensor
 
 from shadowmetric.mining.chances import choose_by_chance, draw_chances
+from shadowmetric.mining.checked_batch import CheckedBatch
+from shadowmetric.mining.comparison import Comparison
 from shadowmetric.mining.nearest import Partners, Search, alive
-from shadowmetric.ops.runs import exclude
+from shadowmetric.mining.ordered import no_triplets, order_triplets
+from shadowmetric.mining.slots import SlotSearch, arrange_slots
+from shadowmetric.ops.runs import NEVER, exclude
 from shadowmetric.ops.similarity_blocks import whole_row_blocks
 from shadowmetric.types import Triplets
 
@@ -56,3 +60,19 @@ def _draw(inside: Tensor, chance: Tensor) -> tuple[Tensor, Tensor]:
     count = inside.sum(1)
     row = (count > 0).nonzero()[:, 0]
     return row, choose_by_chance(inside[row], count[row], chance[row])
+
+
+def windows_of_relation(batch: CheckedBatch, comparison: Comparison, margin: float, *, scratch_bytes: int) -> Triplets:
+    """Return the triplets of all windows of a batch with a relation, in order."""
+    slots = arrange_slots(batch, None)
+    assert slots is not None
+    search = SlotSearch(batch, slots, comparison, scratch_bytes=scratch_bytes)
+    triplets = [no_triplets(batch.labels.device)]
+    for block in search.blocks():
+        upper = search.upper_end(block, margin)
+        for slot in range(slots.width):
+            floor, end = block.closer[:, slot, None], upper[:, slot, None]
+            inside = (block.negatives > floor) & (block.negatives < end) & (floor < NEVER)
+            row, negative = inside.nonzero().unbind(1)
+            triplets.append(Triplets(row + block.rows.start, block.positive[row, slot], negative))
+    return order_triplets(triplets, several=True)

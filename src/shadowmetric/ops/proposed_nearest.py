@@ -121,10 +121,10 @@ class _Proposals:
         self.error = error = _error(*grids)
         self.floor = torch.cat(list(floors))
         shifted = self.floor.clamp_min(2 * error - 0.125) + (OFFSET - 2.0)
-        low, high = (self._rounded(shifted, by) for by in (-error, error))
+        low, high = (self._round_away(shifted, by) for by in (-error, error))
         self.sweep = Sweep(low.view(BITS[low.dtype]).split([len(floor) for floor in floors]))
-        self.high = self._moved(high)  # what is above it is beyond the floor for certain
-        self.limit = self._moved(torch.full_like(high, NEVER)) - 1
+        self.high = self._move(high)  # what is above it is beyond the floor for certain
+        self.limit = self._move(torch.full_like(high, NEVER)) - 1
         self.nearest = torch.full_like(self.floor, NEVER)
         self.rank = torch.full(self.floor.shape, LAST, dtype=torch.int64, device=self.floor.device)
         self.parts: list[tuple[Tensor, Tensor, Tensor]] = []
@@ -132,12 +132,12 @@ class _Proposals:
         self.left = max(CANDIDATES, len(orders[1]) // 512) * len(high) + GROUP * GROUP
 
     @staticmethod
-    def _rounded(values: Tensor, by: float) -> Tensor:
+    def _round_away(values: Tensor, by: float) -> Tensor:
         """Return values + by in float32, rounded away from the values."""
         away = torch.tensor(by, dtype=torch.float32, device=values.device) * float("inf")
         return torch.nextafter((values + by).float(), away)
 
-    def _moved(self, distance: Tensor) -> Tensor:
+    def _move(self, distance: Tensor) -> Tensor:
         """Return a distance for each floor as it is moved to meet the floor."""
         return distance.view(self.sweep.floor.dtype) + self.sweep.move
 
@@ -247,7 +247,7 @@ class _Proposals:
         self.rank.masked_fill_(self.nearest < before, LAST)
         first = (exact == self.nearest.index_select(0, place)).nonzero()[:, 0]
         self.rank.scatter_reduce_(0, place.index_select(0, first), rank.index_select(0, first), "amin")
-        limit = self._moved(self._rounded(self.nearest + (OFFSET - 2.0), self.error))
+        limit = self._move(self._round_away(self.nearest + (OFFSET - 2.0), self.error))
         torch.minimum(self.limit, limit, out=self.limit)
 
     def answers(self) -> list[Nearest]:

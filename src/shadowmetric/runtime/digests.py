@@ -65,7 +65,7 @@ class Digests:
             stored = file.read_bytes()
             return stored, hashlib.sha256(stored).hexdigest()
 
-        return self._checked(file, take)
+        return self._check(file, take)
 
     def check(self, file: Path) -> str:
         """Return the digest of a file, or refuse it; it is FileNotFoundError if there is none."""
@@ -74,7 +74,7 @@ class Digests:
             digest = sha256_of(file)
             return digest, digest
 
-        return self._checked(file, take)
+        return self._check(file, take)
 
     def has_record(self) -> bool:
         """Return whether there is a record."""
@@ -101,7 +101,7 @@ class Digests:
     def _store(self, record: Record) -> None:
         write_json(self.file, {"sha256": dict(sorted(record.items())), "of_these": digest_of(record)})
 
-    def _checked(self, file: Path, take: Callable[[], tuple[Taken, str]]) -> Taken:
+    def _check(self, file: Path, take: Callable[[], tuple[Taken, str]]) -> Taken:
         """Return what is taken of a file, if it has a recorded digest; it may be replaced meanwhile."""
         name = file.relative_to(self.folder).as_posix()
         while True:

@@ -72,7 +72,7 @@ class OnnxModel:
         return np.asarray(self.session.run(None, {self.input: squares})[0])
 
 
-def sealed(model: bytes) -> bytes:
+def seal_model(model: bytes) -> bytes:
     """Return a model's bytes with their digest in place of the zeros that stand for it."""
     zeros = SEAL + DIGITS * b"0"
     if model.count(zeros) != 1:

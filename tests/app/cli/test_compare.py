@@ -1,5 +1,7 @@
 """`shadowmetric compare`: its table in words, and the mistakes people make."""
 
+import json
+
 import pytest
 import torch
 
@@ -131,3 +133,13 @@ def test_a_factor_is_noise_only_where_the_optimizer_ignores_it(tmp_path, setting
     assert "1.00 points of Recall@1 (seeds: 1)" in found
     assert ("that is noise of training" in found) == (reason is None)
     assert reason is None or (reason in found and "not noise alone" in found)
+
+
+def test_a_plan_alone(capsys, tmp_path):
+    said = json.loads(run(capsys, "compare", *QUICK, "--losses", "shadow", "n_pair", "--dry-run", "--json").out)
+    assert said["trainings"] == 12  # two losses and two controls with three seeds
+    assert set(said["seconds_by_loss"]) == {"shadow", "n_pair", "triplet_control", "double_shadow"}
+    assert said["expected_seconds"] > 3 * sum(said["seconds_by_loss"].values()) / said["jobs"]
+    assert not list(tmp_path.iterdir())
+    assert "leave out --resume" in run(capsys, "compare", "--resume", "a", "--dry-run", code=2).err
+    assert "--dry-run" in run(capsys, "compare", *QUICK, "--json", code=2).err

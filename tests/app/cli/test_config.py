@@ -138,6 +138,17 @@ def test_what_would_be_lost_is_refused(capsys, tmp_path, text, sentence):
     assert len(said) < 1000
 
 
+@pytest.mark.parametrize("text", ["2.5", "-0.5", "1.0000001", "2e0.5"])
+def test_a_fraction_is_no_whole_number_on_the_command_line_or_in_a_file(capsys, tmp_path, text):
+    assert "--batch" in refused(capsys, "train", "--batch", text)
+    (tmp_path / "c.yaml").write_text(f"epochs: {text}\n")
+    said = refused(capsys, "train", "--config", "c.yaml")
+    assert "--epochs" in said or "epochs" in said
+    assert "c.yaml" in said
+    if text == "2.5":
+        assert said == "--epochs is 2.5 in c.yaml; it must be a whole number."
+
+
 def test_two_configs_are_refused():
     assert without_config(["a", "--config", "c", "--", "--config", "d"])[0] == ["a", "--", "--config", "d"]
     with pytest.raises(Mistake, match="names 'c' and another file"):

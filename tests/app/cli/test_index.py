@@ -102,7 +102,7 @@ def test_broken_images_are_named_some_of_them(capsys, model, tmp_path):
         (tmp_path / "photos" / f"bad{number}.png").write_bytes(bytes([number]))
     (tmp_path / "photos" / "notes.txt").write_text("x")
     said = run(capsys, "run", "photos").out
-    assert "7 images cannot be read and are left out:" in said
+    assert "7 images cannot be read, and left out:" in said
     assert said.count("cannot be read as an image") == 5
     assert "and 2 more." in said
     assert "1 file that is no image by its ending was passed over." in said

@@ -11,6 +11,7 @@ import pytest
 
 import shadowmetric
 from shadowmetric.app import cli
+from shadowmetric.errors import Mistake
 
 SLOW = """
 import sys, time
@@ -95,3 +96,27 @@ def test_rooms_are_there_without_an_import_of_their_own():
     code = "import shadowmetric as sm; print(sm.types.Triplets is sm.Triplets, len(sm.evaluation.MEASURES) > 3)"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed == "True True\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError("Unable to allocate 3.64 TiB for an array with shape"), "a piece of 3.64 TiB at once; take"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 512 bytes."), "of 512 bytes"),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0"), "of 2.00 GiB at once"),
+        (MemoryError(), "a piece at once; take smaller numbers, such as --batch"),
+    ],
+)
+def test_memory_that_is_not_there_is_one_sentence(capsys, error, words):
+    assert cli.exit_code(error, False) == 1
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+
+
+def test_a_sentence_leaves_out_the_middle_of_a_value_that_is_a_megabyte(capsys):
+    assert cli.exit_code(Mistake("--loss is '" + "x" * 10**6 + "'; choose one of shadow."), False) == 2
+    said = capsys.readouterr().err
+    assert len(said) < 2000
+    assert said.startswith("--loss is 'xxx")
+    assert said.endswith("; choose one of shadow.\n")

@@ -1,5 +1,6 @@
 """`shadowmetric report`: where the page goes, and the mistakes people make."""
 
+import re
 import sys
 
 import pytest
@@ -7,7 +8,10 @@ from report_runs import quick_settings, write_images
 
 from shadowmetric.app.cli import main
 from shadowmetric.app.cli import report as command
+from shadowmetric.app.compare.floors import raw_pixels, untrained
 from shadowmetric.app.training.loop import train
+from shadowmetric.app.training.preparation import parts_of
+from shadowmetric.app.training.runs.run import Run
 
 
 @pytest.fixture(autouse=True)
@@ -69,3 +73,43 @@ def test_only_images_need_open_tsne(capsys, trained, monkeypatch):
     monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None if name == "openTSNE" else found(name))
     assert "openTSNE is not installed" in run(capsys, "a run", code=2).err
     assert "The page is a run/report.html" in run(capsys, "a run", "--no-images").out
+
+
+def test_the_headline_of_a_run_has_its_protocol_and_its_floors(capsys, trained):
+    run(capsys, "a run")
+    page = (trained / "report.html").read_text(encoding="utf-8")
+    lead = re.search(r'<p class="lead">(.*?)</p>\s*<p>(.*?)</p>', page)
+    assert lead is not None
+    assert re.fullmatch(
+        r"\w+ reaches [\d.]+ % Recall@1 with one seed, each test image searched among the others\.", lead[1]
+    )
+    floors = re.fullmatch(
+        r"What was never trained reaches, in the same search: the raw pixels ([\d.]+) %, the embedder before training "
+        r"([\d.]+) %\.",
+        lead[2],
+    )
+    assert floors is not None
+    parts = parts_of(Run(trained))
+    for found, score in zip(floors.groups(), (raw_pixels, untrained), strict=True):
+        assert float(found) == pytest.approx(100 * score(parts)[1]["recall_at_1"], abs=0.006)
+
+
+def test_neighbors_of_another_class_say_which(capsys, trained):
+    run(capsys, "a run")
+    page = (trained / "report.html").read_text(encoding="utf-8")
+    frames = re.findall(r'<li class="(right|wrong)">(.*?)</li>', page, re.DOTALL)
+    assert {kind for kind, _ in frames} == {"right", "wrong"}
+    for kind, frame in frames:
+        shown = re.search(r'<img src="[^"]*" alt="\d+: (.*?), (?:right|wrong), ', frame)
+        named = re.search(r'<span class="name" aria-hidden="true" title="(.*?)">(.*?)</span>', frame)
+        assert shown is not None
+        assert (named is None) == (kind == "right")
+        if named is not None:
+            assert named[1] == named[2] == shown[1]
+
+
+def test_a_folder_whose_name_is_no_utf_8_is_reported_and_its_byte_is_shown_as_a_number(capsys, trained):
+    folder = trained.rename(trained.parent / "byte \udcff")
+    assert "The page is byte ?/report.html" in run(capsys, "byte \udcff", "--no-images").out
+    page = (folder / "report.html").read_bytes().decode("utf-8")
+    assert r"\udcff" in page

@@ -143,3 +143,12 @@ def test_evaluating_a_run_gives_its_scores_again(capsys, tmp_path):
     found = json.loads(capsys.readouterr().out)
     assert (found["accuracy"], found["macro_f1"]) == (scores["accuracy"], scores["macro_f1"])
     assert found["hardest_queries"][0]["name"].startswith("digit ")
+
+
+def test_a_plan_alone(capsys, tmp_path):
+    run("train", *QUICK, "--dry-run")
+    said = capsys.readouterr()
+    for words in ("network  small_cnn", "pixels   8 × 8 in gray", "memory ", "time     about", "Nothing was begun"):
+        assert words in said.out
+    assert not list(tmp_path.iterdir())
+    assert "leave out --resume" in refused(capsys, "train", "--resume", "a", "--dry-run")

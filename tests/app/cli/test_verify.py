@@ -41,7 +41,7 @@ def run(capsys, *words, code=0):
 
 def test_help_says_what_there_is(capsys):
     said = run(capsys, "--help").out
-    assert "Usage: shadowmetric verify RUN IMAGE IMAGE [OPTIONS]" in said
+    assert "Usage: shadowmetric verify RUN IMAGE IMAGE|FOLDER [OPTIONS]" in said
     for option in ("--prior", "--false-accept-rate", "--explain", "--data-root", "--json"):
         assert option in said
 
@@ -144,8 +144,11 @@ def test_a_low_rate_asks_for_more(capsys):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "give a run and two images: `shadowmetric verify RUN IMAGE IMAGE`."),
-        (["run", "0.png"], "give a run and two images: `shadowmetric verify RUN IMAGE IMAGE`."),
+        ([], "give a run and two images, or an image and a folder: `shadowmetric verify RUN IMAGE IMAGE`."),
+        (
+            ["run", "0.png"],
+            "give a run and two images, or an image and a folder: `shadowmetric verify RUN IMAGE IMAGE`.",
+        ),
         (["none", "0.png", "1.png"], "none is not there; give the folder of a run"),
         (["run", "0.png", "none.png"], "none.png is not there."),
         (["run", "run", "0.png"], "run is a folder; name an image."),
@@ -171,3 +174,25 @@ def test_a_damaged_calibration_is_one_sentence(capsys, tmp_path):
     said = run(capsys, "run", "0.png", "1.png", code=2).err
     assert "calibration.json cannot be read" in said
     assert said.count("\n") == 1
+
+
+def test_a_folder_votes_on_the_class_or_says_that_it_is_of_none(capsys):
+    for number, name in ((0, "one"), (1, "two")):
+        Path("known", name).mkdir(parents=True)
+        shutil.copy(f"{number}.png", f"known/{name}/a.png")
+    said = json.loads(run(capsys, "run", "0.png", "known", "--json").out)
+    assert (said["images"], said["nearest"]["path"], said["in_catalog"]) == (2, "one/a.png", True)
+    assert [vote["label"] for vote in said["classes"]] == ["one", "two"]
+    verdict, words = run(capsys, "run", "0.png", "known/one").out.splitlines()
+    assert verdict == "one: 100 % of the vote of the nearest, 1 image"
+    assert "of the images of absent classes reach and" in words
+    black = np.zeros((8, 8), np.uint8)
+    Image.fromarray(black).save("black.png")
+    least = json.loads(run(capsys, "run", "black.png", "known", "--json").out)
+    assert least["in_catalog"] == (least["similarity"] >= least["threshold"])
+    Path("known/one/b.png").write_bytes(b"no image")
+    assert "b.png" in run(capsys, "run", "0.png", "known/one").err
+    assert "--prior is of two images" in run(capsys, "run", "0.png", "known", "--prior", "0.1", code=2).err
+    assert "beside a folder" in run(capsys, "run", "0.png", "1.png", "--unknown-accept-rate", "0.1", code=2).err
+    Path("empty").mkdir()
+    assert "empty has no images" in run(capsys, "run", "0.png", "empty", code=2).err

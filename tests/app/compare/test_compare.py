@@ -181,7 +181,7 @@ def test_ctrl_c_saves_every_process_and_a_resume_ends_the_same(made, tmp_path):
         assert stopped.returncode == 130
         assert said.strip().endswith(f"shadowmetric compare --resume {shlex.quote(str(longer.out))}")
     compare(longer)
-    assert [run.scores()["map_at_r"] for run in longer.finished("shadow").values()] == rows[0].figures["map_at_r"]
+    assert [run.scores()["map_at_r"] for run in longer.finished_runs("shadow").values()] == rows[0].figures["map_at_r"]
 
 
 def test_an_interrupt_names_the_command_that_goes_on(tmp_path, monkeypatch):

@@ -76,3 +76,10 @@ def test_of_two_that_start_together_one_begins_and_the_other_goes_on(tmp_path, m
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(Plan.begin_or_go_on, [plan, plan])) == [plan, plan]
     assert len(begun) == 1
+
+
+def test_all_losses_have_the_same_batches(tmp_path):
+    plan = Plan(TrainSettings(), tmp_path, ("shadow", "soft_triple", "multi_similarity"))
+    assert {(cell.settings.batch, cell.settings.per_class) for cell in plan.cells()} == {(64, 4)}
+    plan = Plan(TrainSettings(batch=20, recipe="paper"), tmp_path, ("soft_triple",))
+    assert {(cell.settings.batch, cell.settings.per_class) for cell in plan.cells()} == {(20, 5)}

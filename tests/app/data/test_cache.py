@@ -43,7 +43,7 @@ def test_what_fits_is_kept_and_equals_what_is_read_each_time(tmp_path):
     assert isinstance(kept.images, CachedImages)
     assert isinstance(not_kept.images, ResizedImages)
     for number in range(len(split)):
-        wanted = SHAPE.resized(split.images.read(number))
+        wanted = SHAPE.resize_short_side(split.images.read(number))
         for found in (kept, not_kept):
             assert torch.equal(found.images.read(number), wanted)
             assert found.images.name(number) == split.images.name(number)
@@ -58,7 +58,7 @@ def test_what_fits_is_kept_and_equals_what_is_read_each_time(tmp_path):
 
 def test_the_limit_is_the_bytes_of_the_resized_images(tmp_path):
     split = files(tmp_path)
-    total = sum(SHAPE.resized(split.images.read(number)).numel() for number in range(len(split)))
+    total = sum(SHAPE.resize_short_side(split.images.read(number)).numel() for number in range(len(split)))
     assert estimated_bytes(ResizedImages(split.images, SHAPE)) == pytest.approx(total)
     assert isinstance(prepare_images(split, SHAPE, limit_bytes=total + 1)[0].images, CachedImages)
     assert isinstance(prepare_images(split, SHAPE, limit_bytes=total - 1)[0].images, ResizedImages)
@@ -99,7 +99,7 @@ def test_other_arrays_are_resized(height, width, channels):
             image = found.images.read(number)
             assert len(image) == 3
             assert min(image.shape[1:]) == 16
-            assert torch.equal(image, SHAPE.resized(split.images.read(number)))
+            assert torch.equal(image, SHAPE.resize_short_side(split.images.read(number)))
 
 
 @pytest.mark.parametrize("limit", [0, PLENTY])
@@ -115,7 +115,7 @@ def test_broken_images_are_left_out_and_the_others_keep_their_order(tmp_path, li
     assert found.groups.tolist() == [100 + number for number in whole]
     for place, number in enumerate(whole):
         assert found.images.name(place) == f"{number}.png"
-        assert torch.equal(found.images.read(place), SHAPE.resized(split.images.read(number)))
+        assert torch.equal(found.images.read(place), SHAPE.resize_short_side(split.images.read(number)))
 
 
 def test_broken_images_are_refused_by_name(tmp_path):

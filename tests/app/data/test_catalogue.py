@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shadowmetric.app.data.catalogue import DATASETS, data_root, find_reader, is_here, is_own, open_dataset
+from shadowmetric.app.data.catalogue import DATASETS, find_reader, is_here, is_own, open_dataset
 from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT
+from shadowmetric.app.data.root import data_root
 from shadowmetric.errors import DataMistake
 
 NAMES = "glyphs digits mnist fashion_mnist cifar10 cifar100 tiny_imagenet cub200 cars196 sop inshop ham10000 odir5k"

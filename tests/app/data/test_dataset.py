@@ -81,11 +81,11 @@ def test_official_counts_pass_as_they_are():
     ("found", "told"),
     [
         (dataset(train=(0, 1)), "train has 2 images of 2 classes, officially 3 of 2"),
-        (dataset(train=(0, 0, 0)), "train has 3 images of 1 classes, officially 3 of 2"),
+        (dataset(train=(0, 0, 0)), "train has 3 images of 1 class, officially 3 of 2"),
         (dataset(test=(2, 3, 3)), "test has 3 images of 2 classes, officially 2 of 2"),
         (
             dataset(train=(0,), test=()),
-            "train has 1 images of 1 classes, officially 3 of 2; test has 0 images of 0 classes, officially 2 of 2",
+            "train has 1 image of 1 class, officially 3 of 2; test has no images of no classes, officially 2 of 2",
         ),
     ],
 )
@@ -105,7 +105,7 @@ def test_the_gallery_is_counted_and_large_numbers_are_readable():
     found = dataset(gallery=split([2, 2]), notes=("first",))
     noted = check_counts(official, found, True)
     assert noted.notes[0] == "first"
-    assert "gallery has 2 images of 1 classes, officially 12,345 of 1." in noted.notes[1]
+    assert "gallery has 2 images of 1 class, officially 12,345 of 1." in noted.notes[1]
 
 
 @pytest.mark.parametrize(

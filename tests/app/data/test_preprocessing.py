@@ -57,7 +57,7 @@ class Mixed:
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_short_side_becomes_resize_and_the_long_one_keeps_the_proportion(height, width, resize, wanted, channels):
     shape = Preprocessing(size=min(5, resize), resize=resize, channels=channels)
-    found = shape.resized(noise(height, width, channels))
+    found = shape.resize_short_side(noise(height, width, channels))
     assert found.shape == (channels, *wanted)
     assert found.dtype == torch.uint8
     assert shape(noise(height, width, channels)).shape == (channels, shape.size, shape.size)
@@ -66,7 +66,7 @@ def test_the_short_side_becomes_resize_and_the_long_one_keeps_the_proportion(hei
 @given(st.integers(1, 70), st.integers(1, 70), st.integers(2, 40), st.integers(0, 39), st.sampled_from([1, 3]))
 def test_any_image_becomes_the_square(height, width, resize, less, channels):
     shape = Preprocessing(size=max(1, resize - less), resize=resize, channels=channels)
-    resized = shape.resized(noise(height, width))
+    resized = shape.resize_short_side(noise(height, width))
     assert min(resized.shape[1:]) == resize
     assert (resized.shape[1] < resized.shape[2]) <= (height < width)
     found = shape(noise(height, width))
@@ -76,14 +76,14 @@ def test_any_image_becomes_the_square(height, width, resize, less, channels):
 
 def test_an_image_that_fits_is_not_touched():
     image = noise(32, 48)
-    assert Preprocessing(28, 32, 3).resized(image) is image
+    assert Preprocessing(28, 32, 3).resize_short_side(image) is image
 
 
 @pytest.mark.parametrize(("height", "width", "resize"), [(90, 61, 24), (61, 90, 24), (20, 31, 40), (64, 64, 32)])
 def test_the_pixels_are_those_of_pil(height, width, resize):
     """Antialiased and bilinear: the same filter in another implementation, which rounds once more."""
     smooth = torch.nn.functional.avg_pool2d(noise(height + 4, width + 4).float(), 5, 1).byte()
-    found = Preprocessing(resize, resize, 3).resized(smooth)
+    found = Preprocessing(resize, resize, 3).resize_short_side(smooth)
     image = Image.fromarray(smooth.permute(1, 2, 0).numpy())
     wanted = np.asarray(image.resize((found.shape[2], found.shape[1]), Image.Resampling.BILINEAR))
     assert np.abs(found.permute(1, 2, 0).numpy().astype(int) - wanted.astype(int)).max() <= 1

@@ -52,5 +52,5 @@ def test_what_is_zero_shot_stays():
 
 
 def test_one_class_cannot_be_halved():
-    with pytest.raises(DataMistake, match="1 classes leave 0 training and 2 test images"):
+    with pytest.raises(DataMistake, match="halves of its 1 class leave no training images and 2 test images"):
         by_classes(dataset(split([4, 4]), split([4, 4])))

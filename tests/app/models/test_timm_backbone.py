@@ -1,7 +1,9 @@
 """timm's networks by name: what timm records of them, sizes that they cannot take, names that it does not have."""
 
 import pytest
+import timm
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from shadowmetric.app.models import build_embedder
@@ -58,3 +60,22 @@ def test_a_size_whose_map_vanishes_is_refused():
 def test_names_that_timm_does_not_have(name, sentence):
     with pytest.raises(ModelMistake, match=sentence):
         build_embedder(f"timm:{name}")
+
+
+def test_a_transformer_is_built_for_the_size_and_its_positions_are_interpolated(tmp_path):
+    """DINOv2 is built for 518 pixels and refused all others."""
+    embedder = build_embedder("timm:vit_small_patch14_dinov2", size=28)
+    assert embedder.features(torch.rand(1, 3, 28, 28)).shape == (1, 384)
+    source = timm.create_model("test_vit", num_classes=0)  # of 160 pixels: 10 x 10 patches and a class token
+    save_file(source.state_dict(), tmp_path / "vit.safetensors")
+    for size, grid in ((160, 10), (64, 4)):
+        fitted = build_embedder("timm:test_vit", size=size, weights=tmp_path / "vit.safetensors").backbone
+        positions = fitted.state_dict()["pos_embed"]
+        assert positions.shape == (1, 1 + grid * grid, 64)
+        assert torch.equal(positions[:, 0], source.pos_embed[:, 0])
+        same = fitted.state_dict()["blocks.0.attn.qkv.weight"]
+        assert torch.equal(same, source.state_dict()["blocks.0.attn.qkv.weight"])
+    constant = source.state_dict() | {"pos_embed": torch.ones_like(source.pos_embed)}
+    save_file({f"backbone.{name}": value for name, value in constant.items()}, tmp_path / "flat.safetensors")
+    flat = build_embedder("timm:test_vit", size=64, weights=tmp_path / "flat.safetensors").backbone
+    torch.testing.assert_close(flat.state_dict()["pos_embed"], torch.ones(1, 17, 64))

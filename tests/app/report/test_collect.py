@@ -49,7 +49,7 @@ def test_a_run_is_a_group_of_one(tmp_path):
     assert member.journal == [LINE]
     assert member.replay.startswith("shadowmetric train --config")
     assert group.rows[0].mean("recall_at_1") == 0.5
-    assert list(group.shown()) == ["triplet"]
+    assert list(group.representatives()) == ["triplet"]
 
 
 def test_runs_of_one_dataset_stand_together_and_say_that_they_are_no_comparison(tmp_path):
@@ -62,7 +62,7 @@ def test_runs_of_one_dataset_stand_together_and_say_that_they_are_no_comparison(
         write_run(tmp_path / name, **settings)
     digits, mnist = collect([tmp_path / name for name in "abcd"])
     assert digits.names() == ["shadow", "triplet"]
-    assert [member.run.folder.name for member in digits.shown().values()] == ["a", "c"]
+    assert [member.run.folder.name for member in digits.representatives().values()] == ["a", "c"]
     assert "no comparison" in digits.notes[-1]
     assert (mnist.title, mnist.notes) == ("mnist", [])
 
@@ -143,7 +143,7 @@ def test_what_is_under_way_has_curves_and_no_row(tmp_path):
     write_run(plan.run("shadow", 0).folder, finished=False)
     (group,) = collect([plan.out])
     assert group.names() == ["shadow"]
-    assert (group.rows, group.shown(), results(group)) == ([], {}, None)
+    assert (group.rows, group.representatives(), results(group)) == ([], {}, None)
     write_run(tmp_path / "alone", finished=False)
     (alone,) = collect([tmp_path / "alone"])
     assert "is not finished; go on with `shadowmetric train --resume" in alone.notes[0]

@@ -12,7 +12,7 @@ from made_rows import KINDS, batches, made_rows
 from random_rounding import random_rounding
 
 from shadowmetric.app.serving.galleries import file_gallery
-from shadowmetric.app.serving.galleries.approximate import built
+from shadowmetric.app.serving.galleries.approximate import build_faiss_index
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.app.serving.stores import proposed
 from shadowmetric.app.serving.stores.proposed import Proposed, reach_of_halves, search_store
@@ -29,7 +29,7 @@ def gallery_of(folder, rows, kind=None):
     rows = rows.astype(np.float16)
     contents = contents_of(rows, CLASSES[np.arange(len(rows)) % 4])
     if kind is not None:
-        stored, words = built(rows, kind)
+        stored, words = build_faiss_index(rows, kind)
         contents = replace(contents, approximate=stored, approximate_words=words)
     write_index(folder / "x", replace(FakeModel().about, dim=rows.shape[1]), contents)
     return FileGallery(folder / "x")

@@ -15,7 +15,7 @@ from shadowmetric.app.training.runs.run import Run
 from shadowmetric.errors import Mistake
 from shadowmetric.runtime.entries import same_rows
 from shadowmetric.runtime.index_file import read_index
-from shadowmetric.runtime.model import OnnxModel, sealed
+from shadowmetric.runtime.model import OnnxModel, seal_model
 
 pytest_plugins = ["exported_fixtures"]
 
@@ -200,7 +200,7 @@ def forged(digits_run, exported, tmp_path):
     largest = max(model.graph.initializer, key=lambda one: len(one.raw_data))
     largest.raw_data = onnx.numpy_helper.to_array(largest)[::-1].tobytes()
     next(one for one in model.metadata_props if one.key == "sha256").value = "0" * 64
-    (tmp_path / "forged.onnx").write_bytes(sealed(model.SerializeToString()))
+    (tmp_path / "forged.onnx").write_bytes(seal_model(model.SerializeToString()))
     return folder, tmp_path / "forged.onnx"
 
 

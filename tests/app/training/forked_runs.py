@@ -19,6 +19,7 @@ import torch
 from shadowmetric.app.training import loop
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings
+from shadowmetric.app.training.steps import step
 
 SETTINGS = TrainSettings(
     data="digits",
@@ -32,7 +33,7 @@ SETTINGS = TrainSettings(
     patience=0,
     augment="shift",
 )
-loss_of = loop.loss_of
+loss_of = step.loss_of
 
 
 def drawing_loss_of(*given):
@@ -42,7 +43,7 @@ def drawing_loss_of(*given):
 
 def attempt(out: Path) -> None:
     torch.set_num_threads(1)
-    loop.loss_of = drawing_loss_of
+    step.loss_of = drawing_loss_of
     loop.train(SETTINGS, out, resume=Run(out).settings_file.exists())
 
 

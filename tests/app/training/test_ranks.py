@@ -1,6 +1,8 @@
 """Several processes train one run: they share its batches, and end where one process does."""
 
 import os
+import signal
+import socket
 import subprocess
 import sys
 
@@ -9,6 +11,7 @@ from safetensors.torch import load_file
 
 from shadowmetric.app.training import loop
 from shadowmetric.app.training.interrupt import Stop
+from shadowmetric.app.training.other_ranks import difference, is_of_lost_rank
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings
 from shadowmetric.errors import Interrupted
@@ -71,7 +74,7 @@ def assert_same_run(run: Run, alone: Run) -> None:
 def test_accelerate_launches_two_processes_that_end_where_one_does(alone, tmp_path):
     done = launched(*ACCELERATE, "-m", "shadowmetric", "train", *options(), "--out", str(tmp_path / "run"))
     assert "2 ranks share each batch" in " ".join(done.stderr.split())
-    assert done.stdout.count("Recall@1") == 1  # one process speaks
+    assert done.stdout.count("Test split") == 1  # one process speaks
     assert_same_run(Run(tmp_path / "run"), alone)
 
 
@@ -122,3 +125,77 @@ def test_a_rank_that_dies_ends_the_job_with_its_message(tmp_path):
     assert done.returncode != 0
     assert "the disk is on fire" in done.stderr
     assert Run(tmp_path / "run").scores() is None
+
+
+ANOTHER = """
+import os, signal, sys
+from shadowmetric.app.cli import main
+from shadowmetric.app.training import loop
+
+step, what = loop.train_step, sys.argv[1]
+
+def killed(training, *given):
+    if training.accelerator.process_index == 1 and training.state.step == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    step(training, *given)
+
+data = "digits"
+if what == "killed":
+    loop.train_step = killed
+elif os.environ["RANK"] == "1":
+    data = "glyphs"
+main(["train", "--data", data, *sys.argv[2:]])
+"""
+
+
+def two_ranks(tmp_path, what: str) -> list[subprocess.CompletedProcess]:
+    """Run two processes that nobody watches, as two machines have them; return how each ended."""
+    script = tmp_path / "another.py"
+    script.write_text(ANOTHER)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    ours = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(script), what, *options(), "--out", str(tmp_path / "run")]
+    started = [
+        subprocess.Popen(
+            command,
+            env=os.environ | ours | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    ended = []
+    for one in started:
+        out, said = one.communicate(timeout=600)
+        ended.append(subprocess.CompletedProcess(command, one.returncode, out, said))
+    return ended
+
+
+def test_the_survivor_of_a_killed_rank_says_so_in_a_sentence(tmp_path):
+    survivor, killed = two_ranks(tmp_path, "killed")
+    assert killed.returncode == -signal.SIGKILL
+    assert survivor.returncode == 1, survivor.stderr[-2000:]
+    assert "Traceback" not in survivor.stderr
+    last = survivor.stderr.strip().splitlines()[-1]
+    assert last.startswith("rank 0: Stopped: another of the 2 processes is gone, so that this one cannot go on;")
+    assert f"shadowmetric train --resume {tmp_path / 'run'}" in last
+
+
+def test_ranks_with_other_data_are_refused_before_anything_is_trained(tmp_path):
+    for rank, ended in enumerate(two_ranks(tmp_path, "other")):
+        assert ended.returncode == 2, ended.stderr[-2000:]
+        said = ended.stderr.strip().splitlines()[-1]
+        assert said.startswith(f"rank {rank}: rank 1 has other training images than rank 0: ")
+        assert "of glyphs and 1,075 of digits; give all of them the same --data." in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_settings_that_differ_between_ranks_are_named():
+    first = {"settings": {"margin": 0.2, "dim": 8}, "images": {"training": (9, "x")}, "name": "a"}
+    assert difference(first, first, 1) == ""
+    said = difference(first, first | {"settings": {"margin": 0.2, "dim": 16}}, 3)
+    assert said == "rank 3 has --dim 16 and rank 0 has 8; start all with one command."
+    assert not is_of_lost_rank(RuntimeError("the disk is on fire"))

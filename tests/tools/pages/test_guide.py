@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
 from made_records import like_the_paper, made_record
 
 from shadowmetric.app.report.tables import as_markdown
@@ -51,10 +50,10 @@ def test_each_section_that_is_linked_is_a_table():
     assert linked == anchors
 
 
-@pytest.mark.parametrize("number", range(1, 12))
-def test_each_piece_of_advice_names_its_table(number):
-    line = next(line for line in PAGE.splitlines() if line.startswith(f"{number}. "))
-    assert "](#" in line
+def test_each_piece_of_advice_names_its_table():
+    rows = [line for line in parts_of(PAGE)[0].splitlines() if line.startswith("|")][2:]
+    assert len(rows) > 8
+    assert [row for row in rows if "](#" not in row.split("|")[4]] == []
 
 
 def test_losses_are_means_over_seeds_of_both_files():

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import importlib.util
 import os
+import re
 import signal
 import sys
 import threading
@@ -42,6 +43,8 @@ NEEDED = (  # what the extra `app` brings, as it is imported
     "yaml",
 )
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")  # as torch says it
+MOST_LETTERS = 1500  # of a sentence: a value may be a megabyte
 Application = Callable[..., Any]  # (config, first_help=...) -> a cyclopts App
 
 
@@ -102,6 +105,9 @@ def exit_code(error: BaseException, pressed: bool) -> int:
     if isinstance(error, Stopped):
         print(f"{who()}Stopped: {one_line(str(error))}", file=sys.stderr)
         return 1
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(map(str(error).count, NO_MEMORY))):
+        print(f"{who()}{about_memory(error)}", file=sys.stderr)
+        return 1
     if isinstance(error, BrokenPipeError):  # whoever read has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -119,6 +125,14 @@ def about_unused(words: list[str]) -> str:
     if first.startswith(("folder:", "csv:", "npz:")):
         return f"{first!r} stands alone; write --data {first}."
     return f"{first!r} belongs to no option and is not expected here; --help shows what is."
+
+
+def about_memory(error: BaseException) -> str:
+    """Return what to do where there is not enough memory, and how much was asked for, if that is known."""
+    asked = re.search(r"([\d,.]+ ?(?:bytes|[KMGT]i?B)) for|allocate ([\d,.]+ ?(?:bytes|[KMGT]i?B))", str(error))
+    much = f"of {next(filter(None, asked.groups()))} at once" if asked else "at once"
+    remedy = "smaller numbers, such as --batch, --micro-batch, --dim or --size, or a machine with more memory"
+    return f"Stopped: there is not enough memory for a piece {much}; take {remedy}."
 
 
 @contextlib.contextmanager
@@ -146,8 +160,10 @@ def in_main_thread() -> bool:
 
 
 def one_line(sentence: str) -> str:
-    """Return a sentence on one line, without what a terminal would obey: names of files may hold anything."""
-    return "".join(letter if letter.isprintable() else "?" for letter in " ".join(sentence.split()))
+    """Return a sentence on one line, without what a terminal would obey and without the middle of a long value."""
+    line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(sentence.split()))
+    half = MOST_LETTERS // 2
+    return line if len(line) <= MOST_LETTERS else f"{line[:half]} … {line[-half:]}"
 
 
 def who() -> str:
@@ -165,14 +181,14 @@ def command_line(config: Path | None = None, *, first_help: bool = False):
     from cyclopts import App
 
     from shadowmetric.app.cli.completion import completion_of
-    from shadowmetric.app.cli.config import config_reader
+    from shadowmetric.app.cli.config import check_whole_numbers, config_reader
 
     app = App(
         name="shadowmetric",
         help="Memory-linear deep metric learning for PyTorch.",
         version=importlib.metadata.version("shadowmetric"),
         suppress_keyboard_interrupt=False,
-        config=[] if config is None else [config_reader(config)],
+        config=[*([] if config is None else [config_reader(config)]), check_whole_numbers],
     )
     app.command(completion_of(app), name="--install-completion")
     for number, (name, does) in enumerate(COMMANDS.items()):

@@ -7,7 +7,7 @@ is such a file. Every name in it is an option of the command that is called, or 
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from shadowmetric.errors import Mistake
 
@@ -52,6 +52,24 @@ class ConfigReader:
             root_keys=(),
             allow_unknown=False,
         )
+
+
+def check_whole_numbers(app: Any, commands: tuple[str, ...], arguments: Any) -> None:
+    """Refuse a fraction where an option takes whole numbers: cyclopts would round it in silence."""
+    for argument in arguments:
+        kinds = get_args(argument.hint) or (argument.hint,)
+        for token in argument.tokens if int in kinds and float not in kinds else ():
+            if is_fraction(str(token.value)):
+                where = "" if token.source == "cli" else f" in {token.source}"
+                raise Mistake(f"{argument.name} is {token.value}{where}; it must be a whole number.")
+
+
+def is_fraction(word: str) -> bool:
+    """Return whether a word is a number that is not whole; what is no number, cyclopts refuses itself."""
+    try:
+        return "." in word and not float(word).is_integer()
+    except ValueError:
+        return False
 
 
 def config_reader(path: Path) -> ConfigReader:

@@ -37,7 +37,7 @@ def list_datasets(*, data_root: Root = None, json: Flag = False) -> None:
     """
     from shadowmetric.app.cli.screen import screen
     from shadowmetric.app.cli.tables.data import as_rows, print_list
-    from shadowmetric.app.data.catalogue import data_root as found_root
+    from shadowmetric.app.data.root import data_root as found_root
 
     root = found_root(data_root)
     if json:
@@ -104,8 +104,8 @@ def add(name: str, /, *archives: Path, data_root: Root = None, allow_partial: Fl
     """
     from shadowmetric.app.cli.screen import screen
     from shadowmetric.app.cli.tables.data import print_added
-    from shadowmetric.app.data.catalogue import data_root as found_root
     from shadowmetric.app.data.catalogue import find_reader
+    from shadowmetric.app.data.root import data_root as found_root
 
     root = found_root(data_root)
     with mistakes():

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from shadowmetric.app.data.preprocessing import SIZE
 from shadowmetric.app.serving import BATCH, ENDING
 from shadowmetric.errors import Interrupted, Mistake
 
@@ -16,6 +17,7 @@ Examples; a second call embeds only what has changed:
     shadowmetric index runs/birds photos
     shadowmetric index runs/birds photos.csv --approximate hnsw
     shadowmetric index runs/birds/export/model-int8.onnx photos
+    shadowmetric index --backbone timm:tf_efficientnet_lite0 --weights lite0.safetensors photos
     shadowmetric index runs/birds photos --to qdrant://localhost/birds
     shadowmetric index runs/birds photos --to 'postgresql://me@db/shop'
 """
@@ -36,6 +38,9 @@ def index(
     batch: int = BATCH,
     threshold: bool = True,
     data_root: Annotated[Path | None, Parameter(show_default=False)] = None,
+    backbone: Annotated[str | None, Parameter(show_default=False)] = None,
+    weights: Annotated[str | None, Parameter(show_default=False)] = None,
+    size: Annotated[int | None, Parameter(show_default=False)] = None,
 ) -> None:
     """Embed images so that they can be searched. Called again, it embeds only those whose bytes are new.
 
@@ -62,12 +67,29 @@ def index(
         Measure, once, on the run's test images from where on an image shows nothing that is in the catalog.
     data_root
         Where the run's dataset lies, if it has moved; needed once, for that.
+    backbone
+        In the place of RUN, and without training: the pooled features of timm:NAME, resnet18, googlenet or vgg16. The
+        model is a folder beside the index.
+    weights
+        Of that backbone: a file, or pretrained. Default: pretrained.
+    size
+        Of that backbone: pixels of the square that it sees. Default: 224.
     """
     from shadowmetric.app import serving
     from shadowmetric.app.cli.tables.index import say_filled, say_indexed
     from shadowmetric.app.serving.indexing.build import Indexed
     from shadowmetric.progress import watch
 
+    if backbone is not None and run is not None and images is None:
+        from shadowmetric.app.training.features.pooled_run import pooled_run
+
+        run, images, threshold = None, run, False  # there are no test images to measure a threshold on
+        beside = out or serving.default_index(images)
+        run = pooled_run(beside.with_name(f"{beside.stem}-model"), images, backbone, weights, size or SIZE).folder
+    elif (backbone, weights, size) != (None, None, None):
+        raise Mistake(
+            "--backbone takes the place of a run: `shadowmetric index --backbone NAME --weights FILE FOLDER`."
+        )
     if run is None or images is None:
         raise Mistake("give a run and a folder: `shadowmetric index RUN FOLDER`.")
     check(out, to, approximate, batch)

@@ -89,8 +89,8 @@ def serve(
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise Mistake(f"{', '.join(missing)} is not installed; run `pip install 'shadowmetric[serve]'`.")
-    from shadowmetric.app.serving.server.access import read_token
     from shadowmetric.app.serving.server.settings import ServeSettings, cores
+    from shadowmetric.app.serving.server.token import read_token
 
     working = cores() if at_once is None else at_once
     token = read_token(token_file, no_token)
@@ -102,8 +102,8 @@ def serve(
 
 def run(index: str, instead: Path | None, images: Path | None, settings, open_page: bool) -> None:
     """Open everything, answer requests, and say so."""
+    from shadowmetric.app import serving
     from shadowmetric.app.cli.screen import say, screen
-    from shadowmetric.app.serving.server.index import serve_index
 
     console = screen()
 
@@ -116,7 +116,7 @@ def run(index: str, instead: Path | None, images: Path | None, settings, open_pa
         if open_page:
             show_page(address)
 
-    serve_index(index, settings, instead, images, begun)
+    serving.serve(index, settings, model=instead, images=images, begun=begun)
     say(console, "Stopped.")
 
 

@@ -29,6 +29,7 @@ from shadowmetric.app.compare.plan import Plan
 from shadowmetric.app.compare.seed_intervals import Difference, interval
 from shadowmetric.app.training.ending import write_queries
 from shadowmetric.app.training.preparation import prepare
+from shadowmetric.app.training.runs.headline import NEAREST
 from shadowmetric.app.training.runs.origin import cores
 from shadowmetric.app.training.runs.recipes import HEAD_ONLY
 from shadowmetric.app.training.runs.run import Run
@@ -40,7 +41,7 @@ from shadowmetric.progress import Report
 from shadowmetric.runtime.files import write_text
 
 FIGURES = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "silhouette")
-FIGURES = (*FIGURES, "accuracy", "macro_f1", "nmi", "convergence_epoch")
+FIGURES = (*FIGURES, "accuracy", "macro_f1", "nmi", NEAREST, "convergence_epoch")
 
 
 class Lead(NamedTuple):
@@ -137,12 +138,12 @@ def compute_features(plan: Plan, tell: Report | None) -> None:
 
 def rows_of(plan: Plan) -> list[Row]:
     """Return the rows of the table from the runs that are finished; the first loss is the reference."""
-    return [row_of(plan, name) for name in plan.names() if plan.finished(name)]
+    return [row_of(plan, name) for name in plan.names() if plan.finished_runs(name)]
 
 
 def row_of(plan: Plan, name: str) -> Row:
     """Return one row; it is compared with the reference over the seeds that both have finished."""
-    scores = [run.scores() or {} for run in plan.finished(name).values()]
+    scores = [run.scores() or {} for run in plan.finished_runs(name).values()]
     figures = {figure: [float(one[figure]) for one in scores if one.get(figure) is not None] for figure in FIGURES}
     beside, differences = (None, []) if name == plan.losses[0] else pair(plan, name, plan.losses[0])
     return Row(name, plan.kind(name), figures, beside, differences, leads_of(plan, name))
@@ -158,7 +159,7 @@ def leads_of(plan: Plan, name: str) -> dict[str, Lead]:
 
 def pair(plan: Plan, name: str, other: str) -> tuple[PairedTest | None, list[float]]:
     """Return one row's Recall@1 less another's, over queries and by seed, over the seeds that both have finished."""
-    runs, others = plan.finished(name), plan.finished(other)
+    runs, others = plan.finished_runs(name), plan.finished_runs(other)
     shared = sorted(runs.keys() & others.keys())
     if not shared:
         return None, []

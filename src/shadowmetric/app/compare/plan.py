@@ -14,7 +14,14 @@ from filelock import FileLock
 from shadowmetric.app.compare.cells import Cell, ensure_folder
 from shadowmetric.app.compare.floors import FLOORS, floors_of
 from shadowmetric.app.training.runs.run import Run, shell_quote
-from shadowmetric.app.training.runs.settings import TrainSettings, as_plain, check_settings, from_plain, with_recipe
+from shadowmetric.app.training.runs.settings import (
+    OF_ROWS,
+    TrainSettings,
+    as_plain,
+    check_settings,
+    from_plain,
+    with_recipe,
+)
 from shadowmetric.app.training.runs.yaml_text import parse_yaml
 from shadowmetric.errors import Mistake
 from shadowmetric.integrations.pml_losses import PREFIX
@@ -60,7 +67,9 @@ class Plan:
 
     def cells(self) -> list[Cell]:
         """Return the trainings, seed by seed, so that a plan that was stopped has whole seeds."""
-        shared = replace(self.settings, patience=0)  # one budget for all
+        pairs = with_recipe(replace(self.settings, loss=OF_ROWS))  # batches in which every anchor has a positive
+        batch = None if self.settings.logical_batch else pairs.batch
+        shared = replace(self.settings, patience=0, batch=batch, per_class=pairs.per_class)  # one budget for all
         return [
             Cell(self.run(loss, seed).folder, replace(shared, loss=loss, seed=seed), self.bed)
             for seed in self.all_seeds()
@@ -71,7 +80,7 @@ class Plan:
         """Return a row's run of a seed."""
         return Run(self.out / f"{name.replace(':', '-')}-{seed}")
 
-    def finished(self, name: str) -> dict[int, Run]:
+    def finished_runs(self, name: str) -> dict[int, Run]:
         """Return the finished runs of a row, by seed."""
         runs = {seed: self.run(name, seed) for seed in self.all_seeds()}
         return {seed: run for seed, run in runs.items() if run.scores() is not None}
@@ -110,14 +119,18 @@ class Plan:
         names = ("losses", "controls", "floors", "seeds")
         return {name: getattr(self, name) for name in names} | settings
 
-    def begin(self) -> None:
-        """Check the plan and write it into its folder; refuse a folder that holds one."""
+    def check(self) -> None:
+        """Refuse what cannot be compared."""
         if self.seeds < 1:
             raise Mistake(f"--seeds is {self.seeds}; it must be 1 or more.")
         if not self.losses:
             raise Mistake("--losses names none; name at least one, such as shadow.")
         for cell in self.cells():
             check_settings(cell.settings)
+
+    def begin(self) -> None:
+        """Check the plan and write it into its folder; refuse a folder that holds one."""
+        self.check()
         if (self.out / FILE).exists():
             raise Mistake(
                 f"{self.out} holds a comparison already; go on with it by `{self.resume_command()}`, "

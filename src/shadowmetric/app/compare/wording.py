@@ -4,22 +4,30 @@ The terminal and the page say the same.
 """
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shadowmetric.app.compare.compare import Row, rounding_noise
 from shadowmetric.app.compare.plan import Plan
 from shadowmetric.app.compare.success import about_training
+from shadowmetric.app.training.runs.headline import NEAREST
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import with_recipe
 
 COLUMNS = {
+    NEAREST: "nearest in training",
     "recall_at_1": "Recall@1",
     "map_at_r": "MAP@R",
     "silhouette": "silhouette",
     "accuracy": "accuracy",
     "convergence_epoch": "plateau",
 }
+
+
+def columns_of(rows: Sequence[Row]) -> dict[str, str]:
+    """Return the columns that there are figures for; the first is the one that fits the data's split."""
+    known = any(row.figures.get(NEAREST) for row in rows)
+    return {name: title for name, title in COLUMNS.items() if known or name != NEAREST}
 
 
 def figure(row: Row, name: str) -> str:
@@ -59,7 +67,7 @@ def sentences(plan: Plan, rows: list[Row]) -> list[str]:
 
 def describe_test(plan: Plan) -> str:
     """Say what a comparison's figures were measured on; nothing before something is finished."""
-    return next((about_test(run.scores()) for name in plan.names() for run in plan.finished(name).values()), "")
+    return next((about_test(run.scores()) for name in plan.names() for run in plan.finished_runs(name).values()), "")
 
 
 def about_test(scores: Mapping[str, Any] | None) -> str:
@@ -80,12 +88,12 @@ def findings(plan: Plan, rows: list[Row]) -> list[str]:
             below = [row.name for row in rows if row.kind == "loss" and not above(row, floor, measure)]
             if below:
                 remarks.append(f"Not above {floor.name} in {word}: {', '.join(below)}.")
-    if any(run.settings().select_on == "test" for name in plan.methods() for run in plan.finished(name).values()):
+    if any(run.settings().select_on == "test" for name in plan.methods() for run in plan.finished_runs(name).values()):
         remarks.append("Epochs were CHOSEN ON THE TEST SPLIT: these figures are too good.")
-    missing = [name for name in plan.names() if name not in by_name or len(plan.finished(name)) < plan.seeds]
+    missing = [name for name in plan.names() if name not in by_name or len(plan.finished_runs(name)) < plan.seeds]
     if missing:
         remarks.append(f"Not finished: {', '.join(missing)}.")
-    runs = [run for name in plan.methods() for run in plan.finished(name).values()]
+    runs = [run for name in plan.methods() for run in plan.finished_runs(name).values()]
     remarks += about_warnings(runs)
     remarks += (runs[0].scores() or {})["notes"] if runs else []
     return remarks
@@ -136,7 +144,7 @@ def about_noise(plan: Plan) -> list[str]:
 def seed_differences(plan: Plan, first: str, second: str) -> list[float]:
     """Return second's Recall@1 less first's, for each seed that both have finished."""
     before, after = (
-        {seed: (run.scores() or {})["recall_at_1"] for seed, run in plan.finished(name).items()}
+        {seed: (run.scores() or {})["recall_at_1"] for seed, run in plan.finished_runs(name).items()}
         for name in (first, second)
     )
     return [after[seed] - before[seed] for seed in before if seed in after]

@@ -3,14 +3,15 @@
     none     the middle square, as in evaluation
     shift    the square from a random place: out of the image's margin, or of a rim of an eighth in black around it
     crop     a random part of the image, from a fifth to all of its area and 3:4 to 4:3 in shape, made that square
-    photo    a window of random size, shape, place and a small angle; light, contrast and color; a rectangle erased
+    photo    a window of random size, shape, place and a small angle; light, contrast and color
+    strong   more of the same, from a half of each side on, and of every fourth image a rectangle erased
     drawing  a window of random size, shape, place and a small angle, never mirrored: symbols have a right way round
 
-`shift`, `crop` and `photo` also mirror every second image, left to right, where the dataset allows it. All chances of
+All but `none` and `drawing` also mirror every second image, left to right, where the dataset allows it. All chances of
 a batch are drawn at once, a row of them for each image, by a generator that is seeded by (seed, epoch, batch): what
 happens to an image depends on its place in the batch, and not on workers, on ranks or on when a run was resumed.
 
-Cost: `shift` of images that have one size is one indexing operation for the whole batch; `photo` and `drawing` are one
+Cost: `shift` of images that have one size is one indexing operation for the whole batch; the others are one
 sampling of the whole batch and a few float32 copies of it.
 """
 
@@ -25,7 +26,7 @@ from shadowmetric.app.data.changes.colors import change_colors, erase
 from shadowmetric.app.data.changes.windows import random_windows, show
 from shadowmetric.app.data.preprocessing import Preprocessing, middle
 
-Kind = Literal["none", "shift", "crop", "photo", "drawing"]
+Kind = Literal["none", "shift", "crop", "photo", "strong", "drawing"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 AUTO = "auto"  # photo or drawing, as `image_kind` finds the images
 RIM = 8  # the size divided by this is black rim
@@ -49,6 +50,7 @@ class Strength:
 
 STRENGTHS: dict[str, Strength] = {
     "photo": Strength(zoom=(0.85, 1.1), ratio=1.1, degrees=5.0, shift=0.08, light=0.15, color=0.15),
+    "strong": Strength(zoom=(0.5, 1.1), ratio=4 / 3, degrees=10.0, shift=0.08, light=0.3, color=0.3, erased=0.25),
     "drawing": Strength(zoom=(0.85, 1.15), ratio=1.15, degrees=10.0, shift=0.08),
 }
 
@@ -74,7 +76,7 @@ class Augmentation:
         random = torch.Generator().manual_seed(seed)
         chances = torch.rand(first + len(images), CHANCES, generator=random)[first:]
         if self.kind in STRENGTHS:
-            return change(images, shape.size, chances, STRENGTHS[self.kind], self.mirror and self.kind == "photo")
+            return change(images, shape.size, chances, STRENGTHS[self.kind], self.mirror and self.kind != "drawing")
         if self.kind == "crop":
             parts = zip(images, chances, strict=True)
             squares = _stack([random_part(image, shape.size, chance) for image, chance in parts])

@@ -35,7 +35,7 @@ class ResizedImages:
 
     def read(self, number: int) -> Tensor:
         """Return an image, (channels, height, width) uint8."""
-        return self.shape.resized(self.images.read(number))
+        return self.shape.resize_short_side(self.images.read(number))
 
     def name(self, number: int) -> str:
         """Return what people call it."""

@@ -1,15 +1,12 @@
 """Every dataset by name, and the one function that opens whatever `--data` may say.
 
-    NAME           one of DATASETS, below the data root; `-` and `_` are the same
-    folder:PATH    a folder per class
-    csv:FILE       a table of paths and labels
-    npz:FILE       arrays of images and labels
-
-The data root is what is given, else $SHADOWMETRIC_DATA, else ./data.
+NAME           one of DATASETS, below the data root; `-` and `_` are the same
+folder:PATH    a folder per class
+csv:FILE       a table of paths and labels
+npz:FILE       arrays of images and labels
 """
 
 import difflib
-import os
 from pathlib import Path
 
 from shadowmetric.app.data.dataset import Dataset, Reader
@@ -30,6 +27,7 @@ from shadowmetric.app.data.datasets.tiny_imagenet import TINY_IMAGENET
 from shadowmetric.app.data.own.csv_file import read_csv
 from shadowmetric.app.data.own.folder import read_folder
 from shadowmetric.app.data.own.npz_file import read_npz
+from shadowmetric.app.data.root import data_root
 from shadowmetric.app.data.zero_shot import by_classes
 from shadowmetric.errors import DataMistake
 
@@ -53,11 +51,6 @@ DATASETS: dict[str, Reader] = {
 }
 OWN = {"folder": read_folder, "csv": read_csv, "npz": read_npz}  # by what stands before the colon
 SPLITS = ("official", "classes")
-
-
-def data_root(root: Path | None = None) -> Path:
-    """Return the folder below which datasets lie."""
-    return root if root is not None else Path(os.environ.get("SHADOWMETRIC_DATA") or "data")
 
 
 def is_here(reader: Reader, root: Path) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 
 from shadowmetric.app.data.images import ImageSource
 from shadowmetric.errors import DataMistake
+from shadowmetric.runtime.counting import count
 
 ZERO_SHOT, STANDARD = "zero_shot", "standard"
 
@@ -105,7 +106,7 @@ def check_counts(reader: Reader, dataset: Dataset, allow_partial: bool) -> Datas
         wanted = {"images": reader.images[part], "classes": reader.classes[part]}
         if counts != wanted:
             notes.append(
-                f"{part} has {counts['images']:,} images of {counts['classes']:,} classes, "
+                f"{part} has {count(counts['images'], 'image')} of {count(counts['classes'], 'class')}, "
                 f"officially {wanted['images']:,} of {wanted['classes']:,}"
             )
     if not notes:

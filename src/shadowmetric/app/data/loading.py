@@ -21,7 +21,7 @@ from shadowmetric.app.data.dataset import Split
 from shadowmetric.app.data.feature_rows import FeatureRows
 from shadowmetric.app.data.images import ArrayImages
 from shadowmetric.app.data.preprocessing import Preprocessing
-from shadowmetric.batches.sampler import PKSampler
+from shadowmetric.batches.sampler import BatchSampler
 from shadowmetric.errors import BrokenImage
 
 
@@ -69,7 +69,7 @@ class Images:
 class Draws:
     """The batches of a sampler with the seed of each."""
 
-    sampler: PKSampler
+    sampler: BatchSampler
 
     def __len__(self) -> int:
         return len(self.sampler)
@@ -83,7 +83,7 @@ class Draws:
 
 
 def training_batches(
-    split: Split, shape: Preprocessing, augmentation: Augmentation, sampler: PKSampler, workers: int = 0
+    split: Split, shape: Preprocessing, augmentation: Augmentation, sampler: BatchSampler, workers: int = 0
 ) -> Iterator[Batch]:
     """Yield the rest of the sampler's epoch."""
     return _load(Images(split, shape, augmentation), Draws(sampler), workers)

@@ -29,9 +29,9 @@ class Preprocessing(Shape):
 
     def __call__(self, image: Tensor) -> Tensor:
         """Return the middle square of an image, (channels, size, size) uint8."""
-        return middle(self.resized(image), self.size)
+        return middle(self.resize_short_side(image), self.size)
 
-    def resized(self, image: Tensor) -> Tensor:
+    def resize_short_side(self, image: Tensor) -> Tensor:
         """Return the image with the right channels and short side; itself if it has both."""
         image = with_channels(image, self.channels)
         height, width = image.shape[-2:]

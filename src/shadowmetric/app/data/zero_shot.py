@@ -11,6 +11,7 @@ import numpy as np
 
 from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset
 from shadowmetric.errors import DataMistake
+from shadowmetric.runtime.counting import count
 
 
 def by_classes(dataset: Dataset) -> Dataset:
@@ -23,8 +24,8 @@ def by_classes(dataset: Dataset) -> Dataset:
     test = np.flatnonzero(np.isin(dataset.test.labels, second))
     if len(train) == 0 or len(test) == 0:
         raise DataMistake(
-            f"{dataset.name}: halves of its {len(known)} classes leave {len(train)} training and {len(test)} test "
-            "images; use the official split."
+            f"{dataset.name}: halves of its {count(len(known), 'class')} leave {count(len(train), 'training image')} "
+            f"and {count(len(test), 'test image')}; use the official split."
         )
     note = (
         f"Zero-shot by classes: the first {len(first):,} of {len(known):,} classes train, from the training part, and "

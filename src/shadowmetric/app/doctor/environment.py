@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from packaging.requirements import Requirement
 
-from shadowmetric.app.data.catalogue import data_root
+from shadowmetric.app.data.root import data_root
 from shadowmetric.app.training.runs.origin import cpu_name
 from shadowmetric.batches import meter
 

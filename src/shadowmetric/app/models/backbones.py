@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from shadowmetric.app.models.first_layer import SMALL, fit_channels
 from shadowmetric.app.models.small_cnn import SmallCNN
@@ -39,6 +39,7 @@ class Backbone:
     mean: tuple[float, ...] = IMAGENET_MEAN
     std: tuple[float, ...] = IMAGENET_STD
     classifier: tuple[str, ...] = ()  # parts of the source network that a backbone does without
+    fit: Callable[[dict[str, Tensor], nn.Module], dict[str, Tensor]] | None = None  # weights to the size
 
 
 def small_cnn(channels: int, size: int) -> nn.Module:

@@ -68,6 +68,7 @@ def build_embedder(
         embedder = Embedder(network, features, dim, mean=mean, std=std, unit=unit)
         if weights is not None:
             tensors = find_published_weights(name) if weights == PRETRAINED else read_weights(Path(weights))
+            tensors = tensors if backbone.fit is None else backbone.fit(tensors, network)
             source = f"{name}, published" if weights == PRETRAINED else str(weights)
             embedder.notes = (load_matching(embedder, tensors, source, backbone.classifier),)
     if freeze_batch_norm:

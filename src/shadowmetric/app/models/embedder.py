@@ -68,9 +68,9 @@ class Embedder(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """Return what the head is given: the backbone's pooled rows, (batch, features)."""
-        return self.backbone(self.normalized(images))
+        return self.backbone(self.normalize_pixels(images))
 
-    def normalized(self, images: Tensor) -> Tensor:
+    def normalize_pixels(self, images: Tensor) -> Tensor:
         """Return the pixels as the backbone wants them."""
         channels = len(self.mean)
         if images.ndim != 4 or images.shape[1] != channels:

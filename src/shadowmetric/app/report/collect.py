@@ -54,7 +54,7 @@ class Group:
         """Return the runs of one kind."""
         return [member for member in self.members if member.kind == kind]
 
-    def shown(self) -> dict[str, Member]:
+    def representatives(self) -> dict[str, Member]:
         """Return the run that stands for each loss: the finished one with the lowest seed."""
         finished = sorted(self.of_kind("loss"), key=lambda member: member.seed)
         members: dict[str, Member] = {}

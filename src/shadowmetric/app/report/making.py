@@ -9,7 +9,7 @@ from typing import Any
 
 from shadowmetric.app.report.charts import MemoryBar
 from shadowmetric.app.report.collect import Group, collect
-from shadowmetric.app.report.page import BUDGET, page
+from shadowmetric.app.report.page import BUDGET, as_bytes, page
 from shadowmetric.app.report.portable import portable, sentence
 from shadowmetric.app.report.showcase.showcase import Album, Choices, Showcase, showcase_of
 from shadowmetric.app.report.tables import Table
@@ -41,7 +41,7 @@ def write_report(
     with_images = images or not groups
     showcases, notes = make_showcases(groups, choices, tell) if with_images else ({}, ["Images were not asked for."])
     options = {"tables": tables or (), "memory": memory, "notes": notes, "origins": origins, "budget": budget}
-    text = page(groups, showcases, **options).encode()
+    text = as_bytes(page(groups, showcases, **options))
     write_whole(out, lambda place: place.write_bytes(text))
     return len(text)
 
@@ -50,7 +50,7 @@ def make_showcases(
     groups: Sequence[Group], choices: Choices | None, tell: Report | None
 ) -> tuple[dict[Path, Showcase], list[str]]:
     """Return the showcase of one run of each loss by its folder, and why some could not be made."""
-    wanted = [member for group in groups for member in group.shown().values()]
+    wanted = [member for group in groups for member in group.representatives().values()]
     album, showcases, notes = Album(), {}, []
     for number, member in enumerate(wanted):
 

@@ -58,7 +58,7 @@ def page(
     bars = [*memory, *runs_with_budget(groups)]
     for level in LEVELS:
         document = render_page(groups, showcases, tables, bars, notes, level, origins)
-        if len(document.encode()) <= budget:
+        if len(as_bytes(document)) <= budget:
             return document
     raise Mistake(f"the page is larger than {budget / 1e6:.0f} MB even without images; report fewer runs at once.")
 
@@ -98,6 +98,11 @@ def render_page(
         plotly=Markup(plotly),
         figures=Markup(as_json(figures)),
     )
+
+
+def as_bytes(document: str) -> bytes:
+    """Return a page in UTF-8; a byte of a file's name that is none becomes its number, such as \\udcff."""
+    return document.encode("utf-8", "backslashreplace")
 
 
 def environment_of_templates() -> jinja2.Environment:

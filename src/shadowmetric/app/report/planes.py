@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from shadowmetric.app.report.charts import as_plain, layout, short
 from shadowmetric.app.report.showcase.confusion import Confused
-from shadowmetric.app.report.showcase.points import Points
+from shadowmetric.app.report.showcase.tsne import Points
 
 
 def plane(points: Points, classes: Sequence[str]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from shadowmetric.app.data.catalogue import data_root
+from shadowmetric.app.data.root import data_root
 from shadowmetric.app.report.collect import Group, Member
 
 LEFT_OUT = "data_root"

@@ -10,6 +10,7 @@ from shadowmetric.app.compare.seed_intervals import interval
 from shadowmetric.app.compare.success import MEASURE, about_training, recall
 from shadowmetric.app.compare.wording import describe_test, factor_matters, seed_differences
 from shadowmetric.app.report.collect import Group
+from shadowmetric.app.training.runs.headline import NEAREST, headline
 
 
 def summary(group: Group) -> str:
@@ -19,7 +20,38 @@ def summary(group: Group) -> str:
 
 def paragraphs(group: Group) -> list[str]:
     """Return the same, a paragraph each."""
-    return [words for words in (training_words(group), lead_words(group)) if words]
+    return [words for words in (use_words(group), training_words(group), lead_words(group)) if words]
+
+
+def use_words(group: Group) -> str:
+    """Say first how it will be used: by the nearest training image, where training and test share their classes."""
+    finished = [member for member in group.members if member.scores]
+    if len(finished) == 1:
+        return " ".join(headline(finished[0].scores or {}))
+    reached = {row.name: row.mean(NEAREST) for row in group.rows if row.kind != "control"}
+    known = {name: share for name, share in reached.items() if share is not None}
+    if not known:
+        return ""
+    inside = (headline_interval(group, name) for name in known)
+    best_first = sorted(zip(known.items(), inside, strict=True), key=lambda one: -one[0][1])
+    figures = ", ".join(f"{name} {100 * share:.2f} %{between}" for (name, share), between in best_first)
+    return (
+        "Training and test share their classes, so the question in use is whether the nearest training image of a test "
+        f"image has its class: {figures}."
+    )
+
+
+def headline_interval(group: Group, name: str) -> str:
+    """Return the interval over test images of a row with one seed; of several seeds their spread."""
+    (row,) = (row for row in group.rows if row.name == name)
+    spread = row.spread(NEAREST)
+    if spread is not None:
+        return f" ± {100 * spread:.2f}"
+    for member in group.members:
+        between = ((member.scores or {}).get("intervals") or {}).get(NEAREST)
+        if member.name == name and between:
+            return f" ({100 * between[0]:.2f} to {100 * between[1]:.2f})"
+    return ""
 
 
 def training_words(group: Group) -> str:
@@ -36,13 +68,22 @@ def lead_words(group: Group) -> str:
     first = losses[0]
     opening = f"{first.name} reaches {100 * recall(first):.2f} % Recall@1"
     if len(losses) == 1:
-        return f"{opening}{over(first)}."
+        return f"{opening}{over(first)}{protocol_words(group)}."
     second = losses[1]
     lead = 100 * (recall(first) - recall(second))
     if lead == 0:
         return f"{first.name} and {second.name} both reach {100 * recall(first):.2f} % Recall@1{over(first)}."
     sentence = f"{opening}{over(first)} and leads {second.name} by {lead:.2f} points"
     return f"{sentence}{verdict(group, first, second)}"
+
+
+def protocol_words(group: Group) -> str:
+    """Say what test images are searched in: the same embedder has another Recall@1 in each."""
+    for member in group.members:
+        protocol = ((member.scores or {}).get("setting") or {}).get("protocol")
+        if protocol is not None:
+            return ", each test image searched among the others" if protocol == "leave-one-out" else " in a gallery"
+    return ""
 
 
 def verdict(group: Group, first: Row, second: Row) -> str:

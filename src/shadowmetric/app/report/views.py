@@ -63,7 +63,7 @@ def group_view(
         "id": name,
         "title": group.title,
         "summary": summary(group),
-        "paragraphs": paragraphs(group),
+        "paragraphs": [*paragraphs(group), *floor_words(group, showcases)],
         "facts": about_test(group),
         "warnings": [*group.notes, *(find_changed_runs(group, showcases) if level.closer else [])],
         "results": table and as_view(table),
@@ -87,11 +87,21 @@ def group_view(
     return view | {"parts": parts(view)}, figures
 
 
+def floor_words(group: Group, showcases: Mapping[Path, Showcase]) -> list[str]:
+    """Return what was never trained and its Recall@1, beside runs that are no comparison, which has it in its table."""
+    beside = [showcases[one.run.folder] for one in group.representatives().values() if one.run.folder in showcases]
+    if group.plan is not None or not beside:
+        return []
+    said = {"raw_pixels": "the raw pixels", "untrained": "the embedder before training"}
+    floors = [f"{said[name]} {100 * recall:.2f} %" for name, recall in beside[0].floors.items()]
+    return [f"What was never trained reaches, in the same search: {', '.join(floors)}."]
+
+
 def comparable(group: Group, showcases: Mapping[Path, Showcase]) -> dict[str, tuple[Member, Showcase]]:
     """Return the runs with a showcase, by name: those that show the same images as the first."""
     candidates = {
         name: (member, showcases[member.run.folder])
-        for name, member in group.shown().items()
+        for name, member in group.representatives().items()
         if member.run.folder in showcases
     }
     first = next((showcase for _, showcase in candidates.values()), None)

@@ -6,14 +6,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from shadowmetric.app.compare.wording import COLUMNS, by_seed, difference, figure
 from shadowmetric.app.compare.wording import about_test as describe_images
+from shadowmetric.app.compare.wording import by_seed, columns_of, difference, figure
 from shadowmetric.app.report.charts import MEASURES, MemoryBar
 from shadowmetric.app.report.collect import Group, Member
 from shadowmetric.app.report.curves import by_epoch, mean_of
 from shadowmetric.app.report.portable import LEFT_OUT, setting
 from shadowmetric.app.report.showcase.confusion import Confused
-from shadowmetric.app.report.showcase.points import Points
+from shadowmetric.app.report.showcase.tsne import Points
 from shadowmetric.app.report.tables import Table
 
 MARKS = re.compile(r"`([^`]+)`|(?<![\w*])\*(?=[^\s*])([^*]*[^\s*])\*(?![\w*])")
@@ -50,11 +50,12 @@ def results(group: Group) -> Table | None:
         return None
     paired = group.plan is not None
     reference = group.plan.losses[0] if group.plan else ""
-    headings = ("loss", *COLUMNS.values(), *((f"Recall@1 − {reference}'s", "over seeds") if paired else ()))
+    columns = columns_of(group.rows)
+    headings = ("loss", *columns.values(), *((f"Recall@1 − {reference}'s", "over seeds") if paired else ()))
     rows = tuple(
         (
             row.name,
-            *(figure(row, name) for name in COLUMNS),
+            *(figure(row, name) for name in columns),
             *((difference(row).replace("-", "−"), by_seed(row)) if paired else ()),
         )
         for row in group.rows
@@ -167,9 +168,9 @@ def about_gallery(count: int, unseen: bool = False) -> str:
     whose = ", of a class that training never saw," if unseen else ""
     return (
         f"A test image{whose} and its nearest neighbors by cosine, itself left out. ✓ and a solid frame: its own "
-        "class; ✗ and a dashed frame: another. Below each its similarity. Queries are sorted by MAP@R, ties by the "
-        f"place of the first right neighbor, then by lot: {count} drawn at random, which are the same for every "
-        f"loss, the {count} worst, and the {count} best."
+        "class; ✗ and a dashed frame: another, which is named. Below each its similarity. Queries are sorted by MAP@R, "
+        f"ties by the place of the first right neighbor, then by lot: {count} drawn at random, which are the same for "
+        f"every loss, the {count} worst, and the {count} best."
     )
 
 

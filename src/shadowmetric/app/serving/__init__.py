@@ -8,6 +8,7 @@ serving.export("runs/birds", bundle="device", gallery="photos")  # all that a sm
 serving.index("runs/birds", "photos", "photos.shadowmx")
 serving.search("photos.shadowmx", ["photo.jpg"])[0].hits
 serving.verify("runs/birds", "photo.jpg", "other.jpg").same
+serving.verify_in_folder("runs/birds", "photo.jpg", "known").classes
 ```
 
 `serve("photos.shadowmx")` then answers until Ctrl-C. `tell`, where there is one, hears what is being done and the
@@ -19,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shadowmetric.errors import Mistake
 from shadowmetric.progress import Report, silent
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from shadowmetric.app.serving.exporting.export import Exported
     from shadowmetric.app.serving.indexing.build import Indexed
     from shadowmetric.app.serving.searching.search import Answer
+    from shadowmetric.app.serving.server.settings import ServeSettings
     from shadowmetric.app.serving.stores.filling import Filled
+    from shadowmetric.app.serving.verification.against_folder import FolderAnswer
     from shadowmetric.app.serving.verification.verifying import Verified
 
 Place = str | Path
@@ -43,16 +46,22 @@ def export(
     *,
     bundle: Place | None = None,
     gallery: Place | None = None,
+    int8: bool = True,
+    limit: float | None = None,
+    accept: bool = False,
+    images: int | None = None,
     data_root: Place | None = None,
     tell: Report | None = None,
-    **settings: Any,
 ) -> Exported:
-    """Write ONNX files of a run; settings are those of `exporting.export`: int8, limit, accept, images.
+    """Write ONNX files of a run: float32, and int8 unless that is False.
 
+    limit: what int8 may lose of Recall@1 before it is refused, 0.01 by default; accept: write it all the same.
+    images: test images at most that the models are compared on; by default all.
     bundle: a folder for all that a small device needs, with an index of `gallery`, a folder or a table; what was
     written there is then `bundle` of what is returned.
     """
     from shadowmetric.app.serving.exporting.bundle import check_place, write_bundle
+    from shadowmetric.app.serving.exporting.export import LIMIT
     from shadowmetric.app.serving.exporting.export import export as write
     from shadowmetric.app.serving.indexing.listing import list_images
     from shadowmetric.app.training.runs.run import Run
@@ -63,7 +72,16 @@ def export(
         check_place(Path(bundle))
         list_images(Path(gallery))
     root = path_of(data_root)
-    exported = write(Run(Path(run)), path_of(out), data_root=root, tell=tell, **settings)
+    exported = write(
+        Run(Path(run)),
+        path_of(out),
+        int8=int8,
+        limit=LIMIT if limit is None else limit,
+        accept=accept,
+        images=images,
+        data_root=root,
+        tell=tell,
+    )
     if bundle is None or gallery is None:
         return exported
     bundled = write_bundle(Run(Path(run)), exported, Path(bundle), Path(gallery), data_root=root, tell=tell)
@@ -199,19 +217,54 @@ def verify(
     return Verified(**asdict(measured.decide(cosine, false_accept_rate, prior)), calibration=measured)
 
 
+def verify_in_folder(
+    run: Place,
+    image: Place,
+    folder: Place,
+    unknown_accept_rate: float | None = None,
+    *,
+    data_root: Place | None = None,
+    notes: list[str] | None = None,
+    tell: Report | None = None,
+) -> FolderAnswer:
+    """Return of which class of a folder an image is, by the vote of its nearest images, or that it is of none there.
+
+    unknown_accept_rate: of images that show nothing of the folder, the share that may pass; by default both errors are
+    about equal. notes: gets sentences on images that cannot be read, or why there is no threshold.
+    """
+    from shadowmetric.app.serving.model import open_model
+    from shadowmetric.app.serving.places import check_run
+    from shadowmetric.app.serving.verification.against_folder import compare_with_folder
+    from shadowmetric.app.training.runs.run import Run
+
+    check_run(Path(run), "; the threshold is measured on its test images")
+    (tell or silent)("opening the run", 0.0)
+    model = open_model(Path(run))
+    return compare_with_folder(
+        Run(Path(run)),
+        model,
+        Path(image),
+        Path(folder),
+        unknown_accept_rate,
+        data_root=path_of(data_root),
+        notes=notes,
+        tell=tell,
+    )
+
+
 def serve(
     index: Place,
+    settings: ServeSettings | None = None,
     *,
     model: Place | None = None,
     images: Place | None = None,
     begun: Callable[[str, int], None] | None = None,
-    **settings: Any,
 ) -> None:
-    """Serve an index until Ctrl-C; settings are those of `ServeSettings`; begun: told the address, when it answers."""
+    """Serve an index until Ctrl-C; begun: gets the address and the number of images, when it answers."""
     from shadowmetric.app.serving.server.index import serve_index
     from shadowmetric.app.serving.server.settings import ServeSettings
 
-    serve_index(str(index), ServeSettings(**settings), path_of(model), path_of(images), begun=begun)
+    serve_index(str(index), settings or ServeSettings(), path_of(model), path_of(images), begun=begun)
 
 
 def path_of(place: Place | None) -> Path | None:

@@ -5,7 +5,9 @@ from typing import Any
 
 import torch
 
+from shadowmetric.app.training.features.floor import pooled_floor
 from shadowmetric.app.training.interrupt import Stop
+from shadowmetric.app.training.runs.headline import NEAREST
 from shadowmetric.app.training.runs.origin import origin
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.tensor_files import load_tensors, save_tensors
@@ -20,6 +22,7 @@ from shadowmetric.ops.ranks import broadcast_tensors
 from shadowmetric.progress import Report
 
 KEPT_VALUES = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "accuracy")
+KEPT_VALUES = (*KEPT_VALUES, NEAREST)
 
 
 def finish(training: Training, stop: Stop) -> dict[str, Any]:
@@ -43,12 +46,13 @@ def score_best(training: Training, report: Report) -> dict[str, Any]:
     broadcast_tensors(training.bare_embedder.state_dict().values())
     scores, figures = score_test(training.bare_embedder, parts.dataset, parts.shape, report, training.how)
     recalls = [line["recall_at_1"] for line in state.lines]
+    figures |= pooled_floor(parts, training.accelerator.device, training.how, report)
     record = figures | {
-        "convergence_epoch": None if None in recalls else convergence_epoch(recalls),
+        "convergence_epoch": None if None in recalls or not recalls else convergence_epoch(recalls),
         "convergence_rule": f"first epoch after which the best Recall@1 rises by less than {100 * TOLERANCE:g} points",
         "epochs": state.epoch,
         "best_epoch": state.best_epoch,
-        "selected_on": training.settings.select_on if recalls != [None] * len(recalls) else "nothing: the last epoch",
+        "selected_on": selected_on(training, recalls),
         "train_seconds": sum(line["seconds"] for line in state.lines),
         "notes": list(parts.notes),
         "version": importlib.metadata.version("shadowmetric"),
@@ -67,6 +71,13 @@ def score_best(training: Training, report: Report) -> dict[str, Any]:
     if training.settings.track:
         training.accelerator.end_training()
     return run.scores() or record
+
+
+def selected_on(training: Training, recalls: list[float | None]) -> str:
+    """Return what the best epoch was chosen on, if there is one."""
+    if not recalls:
+        return "nothing: not trained"
+    return training.settings.select_on if recalls != [None] * len(recalls) else "nothing: the last epoch"
 
 
 def write_queries(run: Run, scores: Scores) -> None:

@@ -7,8 +7,8 @@ from shadowmetric.app.training.interrupt import Stop
 from shadowmetric.app.training.runs.tensor_files import save_tensors
 from shadowmetric.app.training.scoring import score_epoch, score_test
 from shadowmetric.app.training.setup import Training
-from shadowmetric.app.training.tally import Tally
-from shadowmetric.app.training.watch import COLLAPSED_RANK, Watch
+from shadowmetric.app.training.steps.tally import Tally
+from shadowmetric.app.training.steps.watch import COLLAPSED_RANK, Watch
 from shadowmetric.batches.meter import peak_bytes
 from shadowmetric.errors import Interrupted
 from shadowmetric.evaluation.plateau import has_plateaued
@@ -22,13 +22,17 @@ def finish_epoch(training: Training, stop: Stop) -> None:
 
     def report(stage: str, share: float) -> None:
         if stop.asked and training.accelerator.num_processes == 1:  # ranks wait for one another, and stop afterwards
-            training.write_state()  # as before the judgment, which a resume repeats
             raise Interrupted(training.run.resume_command())
         training.show.stage(f"epoch {state.epoch + 1}: {stage}", share)
 
     began = time.monotonic()
     broadcast_tensors(training.bare_embedder.buffers())  # running statistics are each process's own until now
-    judged = without_nan(judge_epoch(training, report))
+    try:
+        with training.averaged_weights():
+            judged = without_nan(judge_epoch(training, report))
+    except Interrupted:
+        training.write_state()  # as before the judgment, which a resume repeats
+        raise
     is_best = judged["recall_at_1"] is None or judged["recall_at_1"] > state.best
     watch = Watch(state.in_a_row)
     if judged["effective_rank"] is not None:
@@ -41,9 +45,10 @@ def finish_epoch(training: Training, stop: Stop) -> None:
     if is_best:
         state.best, state.best_epoch = judged["recall_at_1"] or 0.0, state.epoch
         if training.accelerator.is_main_process:
-            weights = training.bare_embedder.state_dict()
             training.lock.check()
-            training.run.write(training.run.best_file, lambda place: save_tensors(place, weights))
+            with training.averaged_weights():
+                weights = training.bare_embedder.state_dict()
+                training.run.write(training.run.best_file, lambda place: save_tensors(place, weights))
     training.save()
     if training.accelerator.is_main_process:
         training.run.write_journal(state.lines)
@@ -53,6 +58,14 @@ def finish_epoch(training: Training, stop: Stop) -> None:
     if training.settings.track:
         numbers = {name: value for name, value in line.items() if isinstance(value, int | float)}
         training.accelerator.log(numbers, step=state.step)
+
+
+def keep_first_weights(training: Training) -> None:
+    """Keep the weights as they are, where nothing is to be trained."""
+    if training.accelerator.is_main_process:
+        weights = training.bare_embedder.state_dict()
+        training.lock.check()
+        training.run.write(training.run.best_file, lambda place: save_tensors(place, weights))
 
 
 def memory_outcome(training: Training) -> tuple[str, ...]:

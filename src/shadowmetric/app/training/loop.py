@@ -9,7 +9,7 @@ A state is saved at the end of each epoch, every `save_every` seconds within one
 Accelerate places everything on the device there is, in the precision asked for.
 """
 
-import math
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -22,20 +22,24 @@ from shadowmetric.app.data.augmentation import Augmentation
 from shadowmetric.app.data.loading import Batch, choose_workers, training_batches
 from shadowmetric.app.training.checkpoint import check_saved
 from shadowmetric.app.training.ending import finish
-from shadowmetric.app.training.epoch import finish_epoch, stopped_improving
+from shadowmetric.app.training.epoch import finish_epoch, keep_first_weights, stopped_improving
 from shadowmetric.app.training.interrupt import Stop
-from shadowmetric.app.training.mining_epochs import announce_miner, mine_as_at
-from shadowmetric.app.training.optimizer import set_rates, share_of_peak
+from shadowmetric.app.training.other_ranks import say_who_is_gone
+from shadowmetric.app.training.planning.dry_run import say_plan
 from shadowmetric.app.training.runs.lock import RunLock
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings, check_settings, with_recipe
 from shadowmetric.app.training.setup import Training, set_up
 from shadowmetric.app.training.show import Moment, Show, Silent
-from shadowmetric.app.training.tally import Tally
-from shadowmetric.app.training.watch import COLLAPSED_COSINE, LOOK_EVERY, Watch, look, some_of
-from shadowmetric.batches.cached import Step, run_cached_step
-from shadowmetric.errors import Interrupted, NotFinite, Stopped
-from shadowmetric.ops.ranks import ranks_here, share, sum_over_ranks
+from shadowmetric.app.training.steps.hard_batches import mine_whole_set
+from shadowmetric.app.training.steps.mining_epochs import announce_miner, mine_as_at
+from shadowmetric.app.training.steps.optimizer import set_rates, share_of_peak
+from shadowmetric.app.training.steps.step import backward
+from shadowmetric.app.training.steps.tally import Tally
+from shadowmetric.app.training.steps.watch import COLLAPSED_COSINE, LOOK_EVERY, Watch, look, some_of
+from shadowmetric.batches.meter import peak_bytes
+from shadowmetric.errors import Interrupted
+from shadowmetric.ops.ranks import ranks_here, sum_over_ranks
 from shadowmetric.runtime.files import write_json
 
 
@@ -62,15 +66,33 @@ def train(
     check_settings(settings)
     lock = RunLock(run)
     try:
-        with stop or Stop() as stop:
+        with say_who_is_gone(run, int(os.environ.get("WORLD_SIZE", "1"))), stop or Stop() as stop:
             training = set_up(settings, run, show, stop, resume=resume, lock=lock)
+            alone, begins = training.accelerator.num_processes == 1, training.state.step == 0 < training.recipe.epochs
+            if training.show.wants_plan() and alone and begins:
+                training.forecast = say_plan(training, settings)
+            began = time.monotonic()
             while training.state.epoch < training.recipe.epochs and not stopped_improving(training):
                 train_epoch(training, stop)
                 finish_epoch(training, stop)
-            return finish(training, stop)
+            if training.recipe.epochs == 0:
+                keep_first_weights(training)
+            scores = finish(training, stop)
+            training.show.notes(outcome(training, time.monotonic() - began))
+            return scores
     finally:
         lock.give_back()
         show.close()
+
+
+def outcome(training: Training, measured: float) -> tuple[str, ...]:
+    """Say what was planned and what it took, and write it down."""
+    run, plan, epochs = training.run, training.forecast, training.state.epoch
+    if plan is None:
+        return ()
+    figures = {"epochs": epochs, "seconds": measured, "bytes": peak_bytes(training.accelerator.device)}
+    run.write(run.plan_file, lambda place: write_json(place, {"planned": plan.plain(epochs), "measured": figures}))
+    return (plan.outcome(measured, epochs, figures["bytes"]),)
 
 
 def relocate_settings(settings: TrainSettings, here: TrainSettings) -> TrainSettings:
@@ -90,8 +112,9 @@ def train_epoch(training: Training, stop: Stop) -> None:
     watch, tally = Watch(state.in_a_row), Tally(state.sums)
     mine_as_at(training.loss, settings, state.epoch)
     training.show.notes(announce_miner(settings, state.epoch) if state.position == 0 else ())
-    training.embedder.train()
     last = saved = time.monotonic()
+    mine_whole_set(training)
+    training.embedder.train()
     for batch in batches(training):
         train_step(training, batch, watch, tally)
         state.position += 1
@@ -129,6 +152,8 @@ def train_step(training: Training, batch: Batch, watch: Watch, tally: Tally) -> 
     number, pushed, gradient = facts(value, embeddings, accelerator.scaler)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
+    if training.average is not None:
+        training.average.add(state.step + 1)
     everyone = training.parts.train.labels[batch.whole]
     one_class = bool((everyone == everyone[0]).all())
     tally.add(batches=1, images=len(everyone), loss=number, dead=number == 0, one_class=one_class)
@@ -139,37 +164,6 @@ def train_step(training: Training, batch: Batch, watch: Watch, tally: Tally) -> 
         watch.note("collapse", bool(seen.negative_gaps) and seen.mean_cosine > COLLAPSED_COSINE)
     watch.note("dead", number == 0)
     watch.note("one_class", one_class)
-
-
-def backward(training: Training, batch: Batch, labels: Tensor) -> Step:
-    """Give the weights the gradient of the whole batch of all processes; return the loss, and the rows of this one."""
-    accelerator, micro_batch = training.accelerator, training.settings.micro_batch
-
-    def loss(embeddings: Tensor, labels: Tensor) -> Tensor:
-        return loss_of(training, embeddings, labels, batch)
-
-    largest = len(share(len(batch.whole), 0, accelerator.num_processes, micro_batch or 1))  # of any process
-    if micro_batch is not None and micro_batch < largest:
-        images = OnDevice(batch.images, accelerator.device)
-        return run_cached_step(training.embedder, images, labels, loss, micro_batch, scaler=accelerator.scaler)
-    embeddings = training.embedder(batch.images.to(accelerator.device))
-    embeddings.retain_grad()
-    value = loss(embeddings, labels)
-    accelerator.backward(value)
-    return Step(value.detach(), embeddings)
-
-
-class OnDevice:
-    """Images that go to a device when they are asked for, a micro-batch at a time."""
-
-    def __init__(self, images: Tensor, device: torch.device):
-        self.images, self.device = images, device
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def __getitem__(self, some: slice) -> Tensor:
-        return self.images[some].to(self.device)
 
 
 def facts(value: Tensor, embeddings: Tensor, scaler: Any) -> list[float]:
@@ -183,27 +177,6 @@ def facts(value: Tensor, embeddings: Tensor, scaler: Any) -> list[float]:
         torch.stack([(gradient > 0).float().sum(), gradient.sum(), gradient.new_tensor(len(gradient))])
     )
     return torch.stack([value.float(), *(sums[:2] / sums[2])]).tolist()
-
-
-def loss_of(training: Training, embeddings: Tensor, labels: Tensor, batch: Batch) -> Tensor:
-    """Return the loss; if it is not finite, save which batch it was, and stop before any weight is touched."""
-    try:
-        value = training.gathered_loss(embeddings, labels)
-    except NotFinite:  # with several processes, maybe the rows of another one
-        value = embeddings.new_full((), math.nan)
-    if math.isfinite(float(value.detach())):
-        return value
-    state, train = training.state, training.parts.train
-    where = training.run.folder / "not-finite.json"
-    names = [train.images.name(number) for number in batch.whole]
-    details = {"epoch": state.epoch + 1, "batch": state.position, "numbers": batch.whole, "images": names}
-    if training.accelerator.is_main_process:
-        training.lock.check()
-        write_json(where, details | {"labels": train.labels[batch.whole].tolist()})
-    raise Stopped(
-        f"the loss of batch {state.position} of epoch {state.epoch + 1} is not finite; its images are listed in "
-        f"{where}: lower --learning-rate, or use --precision no."
-    )
 
 
 def steps_of(training: Training) -> int:

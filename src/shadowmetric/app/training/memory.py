@@ -11,15 +11,17 @@ import torch
 from torch import nn
 
 from shadowmetric.app.models import Embedder
-from shadowmetric.app.training.mining_epochs import mine_as_at
 from shadowmetric.app.training.preparation import Parts
 from shadowmetric.app.training.runs.recipes import Recipe
 from shadowmetric.app.training.runs.settings import TrainSettings
 from shadowmetric.app.training.scoring import parts_to_score
+from shadowmetric.app.training.steps.mining_epochs import mine_as_at
 from shadowmetric.batches.budget import (
     LEAST_SCRATCH,
+    PROBE_BYTES,
     Needs,
     Plan,
+    Probe,
     least_micro_batch,
     make_plan,
     parse_bytes,
@@ -57,20 +59,41 @@ def plan_memory(setting: Setting) -> Plan:
     held = held_bytes(setting.device)
     if held is None:
         raise Mistake("--memory-budget needs /proc, which this system has not; choose a --micro-batch instead.")
-    batch = -(-min(setting.recipe.batch, len(setting.parts.train)) // setting.ranks)
-    shape = (PROBE_IMAGES, settings.channels or 3, settings.size or 0, settings.size or 0)
-    images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    setting.embedder.train()
-    probe = probe_embedder(setting.embedder, images.to(setting.device), most=max(budget - held, 0) // 4)
+    batch = batch_of(setting)
     return make_plan(
         budget,
         needs_of(setting, held, batch),
-        probe,
+        probe_step(setting, max(budget - held, 0) // 4),
         batch,
         micro_batch=settings.micro_batch,
         least=least_micro_batch(setting.embedder),
         scratch=max(settings.scratch_mb * MEGABYTE, LEAST_SCRATCH),
     )
+
+
+def expected_peak(setting: Setting) -> int | None:
+    """Return what a run without a budget will hold at its peak; None where that can't be told."""
+    settings, held = setting.parts.settings, held_bytes(setting.device)
+    if held is None or not hasattr(setting.loss, "memory"):  # a loss of another library states none
+        return None
+    batch = batch_of(setting)
+    micro_batch, scratch = min(settings.micro_batch or batch, batch), settings.scratch_mb * MEGABYTE
+    needs, probe = needs_of(setting, held, batch), probe_step(setting, PROBE_BYTES)
+    return Plan(0, needs, probe, batch, micro_batch, scratch).predicted
+
+
+def batch_of(setting: Setting) -> int:
+    """Return the images of a batch that a process has."""
+    return -(-min(setting.recipe.batch, len(setting.parts.train)) // setting.ranks)
+
+
+def probe_step(setting: Setting, most: int) -> Probe:
+    """Return what a step of the embedder takes; most: bytes that finding out may take."""
+    settings = setting.parts.settings
+    shape = (PROBE_IMAGES, settings.channels or 3, settings.size or 0, settings.size or 0)
+    images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    setting.embedder.train()
+    return probe_embedder(setting.embedder, images.to(setting.device), most=most)
 
 
 def needs_of(setting: Setting, held: int, batch: int) -> Needs:

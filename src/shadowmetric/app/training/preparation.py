@@ -21,10 +21,12 @@ from shadowmetric.app.data.splits import part_classes, part_images
 from shadowmetric.app.data.thinning import limit_per_class
 from shadowmetric.app.models.from_settings import embedder_for
 from shadowmetric.app.training.features.compute import Work, with_features
+from shadowmetric.app.training.first_weights import choose_weights, is_open
 from shadowmetric.app.training.runs.run import Run
-from shadowmetric.app.training.runs.settings import TrainSettings, resolve_settings, with_recipe
+from shadowmetric.app.training.runs.settings import ALL, TrainSettings, resolve_settings, with_recipe
 from shadowmetric.errors import Mistake
 from shadowmetric.progress import Report, silent
+from shadowmetric.runtime.counting import count
 
 LEAST_CLASSES = 20  # of a training split, to hold whole ones out
 
@@ -57,7 +59,11 @@ def prepare(settings: TrainSettings, report: Report | None = None, *, features: 
     )
     dataset = limit_per_class(dataset, settings.most_per_class)
     shape = preprocessing_for(dataset.train.images, settings.size, settings.resize, settings.channels)
-    look = look_at(dataset.train.images) if with_recipe(settings).augment == AUTO else None
+    wants_look = is_open(settings) or with_recipe(settings).augment == AUTO
+    look = look_at(dataset.train.images) if wants_look else None
+    settings, loud = choose_weights(settings, shape, look)
+    if loud:
+        shape = preprocessing_for(dataset.train.images, settings.size, settings.resize, settings.channels)
     settings = resolve_settings(
         settings,
         size=shape.size,
@@ -72,9 +78,31 @@ def prepare(settings: TrainSettings, report: Report | None = None, *, features: 
         dataset = with_resized(dataset, shape, settings, report)
     train, validation, how = split_for_selection(dataset, settings)
     labels = np.unique(train.labels, return_inverse=True)[1].astype(np.int64)
-    seen = () if look is None else (f"{look.sentence()}; training changes them as --augment {look.kind} does.",)
-    notes = (*dataset.notes, how)
+    if settings.epochs == 0 and settings.weights != "none":
+        settings = replace(settings, dim=embedder_for(replace(settings, weights=None)).head.in_features)
+    if settings.batch == ALL:
+        settings = replace(settings, batch=images_with_others(labels))
+    seen = () if look is None else (f"{look.sentence()}; training changes them as --augment {settings.augment} does.",)
+    notes = (*((loud,) if loud else ()), *dataset.notes, how)
     return Parts(dataset, Split(train.images, labels, train.groups), validation, shape, settings, notes, seen)
+
+
+def settle(settings: TrainSettings) -> tuple[TrainSettings, str]:
+    """Return the settings with the weights to begin with, for who needs to know before the work; and what to say."""
+    if not is_open(settings):
+        return settings, ""
+    dataset = open_dataset(
+        settings.data, settings.data_root, allow_partial=settings.allow_partial, split=settings.split
+    )
+    images = dataset.train.images
+    shape = preprocessing_for(images, settings.size, settings.resize, settings.channels)
+    return choose_weights(settings, shape, look_at(images))
+
+
+def images_with_others(labels: np.ndarray) -> int:
+    """Return how many images have another one of their class."""
+    counts = np.bincount(labels)
+    return int(counts[counts > 1].sum())
 
 
 def parts_of(
@@ -109,7 +137,8 @@ def with_resized(dataset: Dataset, shape: Preprocessing, settings: TrainSettings
         )
         done += len(split)
         if broken:
-            notes.append(f"{len(broken)} images of {name} cannot be read and are left out: {', '.join(broken[:5])}.")
+            words = f"image of {name} cannot be read and is", f"images of {name} cannot be read and are"
+            notes.append(f"{count(len(broken), *words)} left out: {', '.join(broken[:5])}.")
     return replace(dataset, **parts, notes=tuple(notes))
 
 

@@ -1,7 +1,8 @@
 """Embeddings of a split, and the scores of a run.
 
 Test images are searched among the other test images, or in the dataset's own gallery if it has one. Where
-training and test share their classes, accuracy and macro-F1 are those of a vote of the five nearest training images.
+training and test share their classes, accuracy and macro-F1 are those of a vote of the five nearest training images,
+and the nearest of them alone is asked as well: that is how such images will be used.
 
 Memory: the embeddings, (images, dim) float32; images pass by a batch at a time.
 """
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, Dataset, Split
 from shadowmetric.app.data.loading import batches_in_order, choose_workers
 from shadowmetric.app.data.preprocessing import Preprocessing
+from shadowmetric.app.training.runs.headline import NEAREST, RECALL
 from shadowmetric.evaluation import MEASURES, Scores, evaluate
 from shadowmetric.evaluation.evaluate import SCRATCH_BYTES
 from shadowmetric.ops.ranks import Ranks, gather_rows, ranks_here, share
@@ -125,17 +127,25 @@ def scores_of_rows(
             **how.of_evaluation(),
         )
         voters = "test" if scores.setting.protocol == "leave-one-out" else "gallery"
-        return scores, scores.as_dict() | unseen | {"accuracy_voters": f"{voters} images"}
+        return scores, scores.as_dict() | unseen | {"accuracy_voters": f"{voters} images"} | intervals_of(scores)
     scores = evaluate(query, query_labels, measures=RETRIEVAL, progress=progress, **how.of_evaluation())
     vote = evaluate(
         query,
         query_labels,
         gallery=rows["train"],
         gallery_labels=labels["train"],
-        measures=("accuracy",),
+        measures=("recall_at", "accuracy"),
+        recall_at=(1,),
         progress=progress,
         **how.of_evaluation(),
     )
     scores.per_query["accuracy"] = vote.per_query["accuracy"]
+    scores.per_query[NEAREST] = vote.per_query["recall_at_1"]
     voted = {"accuracy": vote.accuracy, "macro_f1": vote.macro_f1, "accuracy_voters": "training images"}
-    return scores, scores.as_dict() | unseen | voted
+    return scores, scores.as_dict() | unseen | voted | {NEAREST: vote.recall_at[1]} | intervals_of(scores)
+
+
+def intervals_of(scores: Scores) -> dict[str, Any]:
+    """Return the intervals of the two figures that lead, over test images; nothing where none could be measured."""
+    measured = {name: scores.interval(name) for name in (RECALL, NEAREST) if name in scores.per_query}
+    return {"intervals": {name: [one.low, one.high] for name, one in measured.items() if one.queries}}

@@ -35,6 +35,10 @@ class Show(Protocol):
         """Say what was prepared."""
         ...
 
+    def wants_plan(self) -> bool:
+        """Return whether somebody wants to know, before the work, what it will take."""
+        ...
+
     def stage(self, name: str, share: float) -> None:
         """Say how far a stage is."""
         ...
@@ -61,6 +65,10 @@ class Silent:
 
     def notes(self, sentences: tuple[str, ...]) -> None:
         """Say nothing."""
+
+    def wants_plan(self) -> bool:
+        """Nobody."""
+        return False
 
     def stage(self, name: str, share: float) -> None:
         """Say nothing."""
@@ -95,6 +103,10 @@ class Screen(Silent):
         """Print each sentence."""
         for sentence in sentences:
             self._print(sentence)
+
+    def wants_plan(self) -> bool:
+        """Somebody reads."""
+        return True
 
     def stage(self, name: str, share: float) -> None:
         """Move the line, if it is time."""

@@ -89,6 +89,13 @@ def test_a_line_that_is_wrong(root, name, number, line, expected):
     assert expected in sentence
 
 
+@pytest.mark.parametrize("name", ["classes.txt", "image_class_labels.txt"])
+def test_a_number_that_comes_twice_is_refused(root, name):
+    path = root / "CUB_200_2011" / name
+    path.write_text(path.read_text() + path.read_text().splitlines()[0] + "\n")
+    assert refusal(CUB200, root, True).startswith(f"{path} has the number ")
+
+
 def test_places(root):
     hold_to_places(CUB200, root)
 

@@ -220,6 +220,15 @@ def test_what_is_cut_short_or_damaged_is_refused(tmp_path, end):
         refused(path, tmp_path, "is damaged or cut short")
 
 
+def test_a_name_in_a_zip_that_is_no_utf_8_though_it_says_so_is_damage(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("\u00fc.jpg", b"x")
+    stored = (tmp_path / "a.zip").read_bytes()
+    (tmp_path / "a.zip").write_bytes(stored.replace("\u00fc".encode(), b"\xff\xfe"))
+    with pytest.raises(DataMistake, match="damaged or cut short"):
+        unpack(tmp_path / "a.zip", tmp_path / "out")
+
+
 def test_a_header_that_is_damaged_does_not_end_a_tar_quietly(tmp_path):
     path = tar(tmp_path / "a.tar", ("x", b"1"), ("y", b"2"), ("z", b"3"))
     content = bytearray(path.read_bytes())

@@ -12,6 +12,7 @@ from shadowmetric.app.data.dataset import STANDARD, ZERO_SHOT, Dataset, Split
 from shadowmetric.app.data.images import ArrayImages, FileImages
 from shadowmetric.app.data.manage.fingerprints import BLOCK, hash_images
 from shadowmetric.app.data.manage.inspection import inspect
+from shadowmetric.app.data.own.assembly import UNMEASURABLE
 
 
 def split(values, labels, groups=None, title="image"):
@@ -59,6 +60,8 @@ def test_each_further_class_of_an_image_is_named_once():
 def test_what_was_not_read_is_a_finding_and_no_note():
     found = inspect(dataset(split([1, 2], [0, 1]), split([3], [0]), notes=("x", "y"), findings=("y",)), quick=True)
     assert (found.notes, found.findings(), found.faults()) == (("x",), ["y"], [])
+    found = inspect(dataset(split([1, 2], [0, 1]), split([3], [0]), notes=("x", UNMEASURABLE)), quick=True)
+    assert (found.notes, found.findings()) == (("x",), [UNMEASURABLE])
 
 
 def test_what_is_shared_is_found_in_an_official_copy_too():

@@ -253,3 +253,16 @@ def test_importing_the_library_does_not_load_this():
     code = "import sys, shadowmetric; print(*sys.modules)"
     names = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert not [name for name in names if name.startswith("shadowmetric.app.data")]
+
+
+@pytest.mark.parametrize(
+    "shape", ["(-20, 4)", "(20, -4)", "(-20,-4)", "(1e9, 4)", "(" + "9" * 400 + ",)", "((((", "(20, 4"]
+)
+def test_a_header_with_a_shape_that_no_array_has_is_damage(tmp_path, shape):
+    file = tmp_path / "rows.npy"
+    np.save(file, np.zeros((20, 4), np.float32))
+    stored = file.read_bytes()
+    head = stored[:128].replace(b"(20, 4)", shape.encode())
+    file.write_bytes(head[:8] + (len(head) - 10).to_bytes(2, "little") + head[10:] + stored[128:])
+    with pytest.raises(ValueError, match="damaged or cut short"):
+        read_rows(file)

@@ -21,8 +21,8 @@ from shadowmetric.app.report.showcase import showcase as showing
 from shadowmetric.app.report.showcase.augmented import augmented_of
 from shadowmetric.app.report.showcase.confusion import confusion_of
 from shadowmetric.app.report.showcase.gallery import KINDS, choose_queries
-from shadowmetric.app.report.showcase.points import points_of, sample
 from shadowmetric.app.report.showcase.showcase import FILE, Album, Stages, make_showcase, showcase_of
+from shadowmetric.app.report.showcase.tsne import points_of, sample
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.preparation import Parts, parts_of
 from shadowmetric.app.training.runs.run import Run

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from image_folders import FakeModel, contents_of, indexed, unit, write_folder
 
-from shadowmetric.app.serving.galleries.approximate import KINDS, NEAREST, TARGET, built, check_kind
+from shadowmetric.app.serving.galleries.approximate import KINDS, NEAREST, TARGET, build_faiss_index, check_kind
 from shadowmetric.app.serving.galleries.file_gallery import FileGallery
 from shadowmetric.errors import Mistake
 from shadowmetric.runtime.index_file import read_index, write_index
@@ -25,7 +25,7 @@ def clustered(count, dim=16, seed=0):
 
 
 def gallery_of(folder, rows, kind, labels=None):
-    stored, words = built(rows, kind)
+    stored, words = build_faiss_index(rows, kind)
     contents = replace(contents_of(rows, labels), approximate=stored, approximate_words=words)
     write_index(folder / "x", replace(ABOUT, dim=rows.shape[1]), contents)
     return FileGallery(folder / "x")
@@ -93,7 +93,7 @@ def test_asking_for_more_than_there_is_costs_no_memory(tmp_path, kind):
 
 
 def test_the_words_say_what_was_reached():
-    words = built(clustered(2000), "ivf")[1]
+    words = build_faiss_index(clustered(2000), "ivf")[1]
     share = float(words.removeprefix("ivf: finds ").split(" ")[0])
     assert 100 * TARGET <= share <= 100
     assert f"of the exact {NEAREST} nearest" in words
@@ -101,7 +101,7 @@ def test_the_words_say_what_was_reached():
 
 def test_the_same_rows_give_the_same_words():
     rows = clustered(500)
-    assert built(rows, "ivf")[1] == built(rows, "ivf")[1]
+    assert build_faiss_index(rows, "ivf")[1] == build_faiss_index(rows, "ivf")[1]
 
 
 def test_indexing_makes_it_and_renews_it(tmp_path):
@@ -146,7 +146,7 @@ def test_bytes_that_faiss_cannot_read_are_refused(tmp_path, stored):
 @pytest.mark.parametrize(("count", "dim"), [(50, 4), (5, 4), (20, 3), (20, 8)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_faiss_has_of_other_rows_is_refused(tmp_path, kind, count, dim):
-    other = built(clustered(count, dim), kind)[0]
+    other = build_faiss_index(clustered(count, dim), kind)[0]
     write_index(tmp_path / "x", replace(ABOUT, dim=4), replace(contents_of(clustered(20, 4)), approximate=other))
     with pytest.raises(Mistake, match="approximate part"):
         FileGallery(tmp_path / "x")
@@ -155,7 +155,7 @@ def test_what_faiss_has_of_other_rows_is_refused(tmp_path, kind, count, dim):
 @pytest.mark.parametrize("kind", KINDS)
 def test_whoever_asks_for_many_gets_as_many_and_nearly_the_right_ones(tmp_path, kind):
     rows = clustered(3000, 8)
-    stored, _ = built(rows, kind)
+    stored, _ = build_faiss_index(rows, kind)
     write_index(tmp_path / "x", replace(ABOUT, dim=8), replace(contents_of(rows), approximate=stored))
     gallery, queries = FileGallery(tmp_path / "x"), np.asarray(rows[::300], np.float32)
     for k in (10, 300, 2900):
@@ -167,7 +167,9 @@ def test_whoever_asks_for_many_gets_as_many_and_nearly_the_right_ones(tmp_path, 
 
 def test_cosines_of_ivf_are_those_of_exact_search(tmp_path):
     rows = clustered(400, 8)
-    write_index(tmp_path / "x", replace(ABOUT, dim=8), replace(contents_of(rows), approximate=built(rows, "ivf")[0]))
+    write_index(
+        tmp_path / "x", replace(ABOUT, dim=8), replace(contents_of(rows), approximate=build_faiss_index(rows, "ivf")[0])
+    )
     gallery, queries = FileGallery(tmp_path / "x"), np.asarray(rows[:20], np.float32)
     nearest = [hits[0].similarity for hits in gallery.nearest(queries, 1)]
     assert nearest == pytest.approx(gallery.exact(queries, 1)[0][:, 0].clip(max=1).tolist(), abs=1e-5)

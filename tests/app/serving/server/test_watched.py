@@ -51,7 +51,7 @@ def test_the_file_is_looked_at_while_the_server_runs(made, place, images, monkey
     served = made.Asked(place, file=IndexFile(place))
     with served.client:
         replace_with_fewer(made, place, images)
-        while served.service.watched.now.known().images != made.EACH:
+        while served.service.watched.now.describe().images != made.EACH:
             pass
 
 

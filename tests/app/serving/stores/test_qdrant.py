@@ -196,7 +196,7 @@ def test_a_folder_and_a_server_hold_the_same(place):
     assert gallery.classes() == {"a": 7, "b\udce9": 7}
     keys = [key_of(image.listed.path) for image in make_images()]
     assert sorted(gallery.keys()) == sorted(keys)
-    assert gallery.known([*keys, "0" * 32]) == {
+    assert gallery.look_up([*keys, "0" * 32]) == {
         key: Known(image.digest, image.listed.label) for key, image in zip(keys, make_images(), strict=True)
     }
     rows = np.stack([image.row for image in make_images()]).astype(np.float16).astype(np.float32)
@@ -250,7 +250,7 @@ def strangers():
 def test_points_of_others_are_passed_over_and_stay(place):
     write(place)
     plain = open_qdrant(place)
-    wanted, known = plain.nearest(queries(), 20), plain.known(list(plain.keys()))
+    wanted, known = plain.nearest(queries(), 20), plain.look_up(list(plain.keys()))
     rows = plain.rows_of([make_images()[0].digest])
     assert len(wanted[0]) == len(known) == 20
     plain.ask(lambda client: client.upsert("birds", strangers()))
@@ -261,7 +261,7 @@ def test_points_of_others_are_passed_over_and_stay(place):
     assert {hit.entry.label for hit in plain.nearest(np.abs(queries(1)), 3, "a")[0]} == {"a"}
     assert set(plain.keys()) == set(known)
     others = [uuid.UUID(str(point.id)).hex for point in strangers() if isinstance(point.id, str)]
-    assert plain.known([*known, *others]) == known
+    assert plain.look_up([*known, *others]) == known
     assert [plain.entry(key) for key in others] == [plain.row(key) for key in others] == [None] * 5
     np.testing.assert_array_equal(plain.rows_of([make_images()[0].digest])[make_images()[0].digest], *rows.values())
     plain.remove(list(plain.keys()))
@@ -277,7 +277,7 @@ def test_points_of_ours_that_lost_their_digest_are_not_known(place):
     for value in (None, 3, "xy", [digest.hex()]):
         ids = [str(uuid.UUID(key)) for key in keys]
         gallery.ask(lambda client, ids=ids, value=value: client.set_payload("birds", {"digest": value}, ids))
-        assert gallery.known(keys) == {}
+        assert gallery.look_up(keys) == {}
         assert gallery.rows_of([digest]) == {}
     gallery.close()
 

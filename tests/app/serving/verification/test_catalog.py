@@ -117,6 +117,18 @@ def test_digits_that_are_not_in_the_index_are_told_from_those_that_are(tmp_path)
     }
     assert accepted[False] < 0.3  # measured: 0.00 and 0.81
     assert accepted[True] > 0.6
+    beside = {
+        known: np.mean(
+            [serving.verify_in_folder(run.folder, file, photos, 0.1).decision.in_catalog for file in sorted(some)[::3]]
+        )
+        for known, some in queries.items()
+    }
+    assert beside[False] < 0.3
+    assert beside[True] > 0.6
+    (near,) = serving.search(index, [queries[True][0]], 10)
+    answer = serving.verify_in_folder(run.folder, queries[True][0], photos)
+    assert answer.classes[0].label == near.classes[0].label  # an index holds float16
+    assert answer.images == sum(1 for _ in photos.rglob("*.png"))
     answers = serving.search(index, queries[True], 1)
     assert len(answers[0].hits) == 1
     named = [answer.classes[0].label == answer.query.name.split("-")[0] for answer in answers]

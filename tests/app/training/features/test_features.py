@@ -162,8 +162,8 @@ def test_an_image_that_cannot_be_read_is_refused_or_left_out(settings, photos):
         parts = prepare(replace(settings, broken="skip"), features=True)
         splits = parts.dataset.parts().values()
         assert sum(len(split) for split in splits) == CLASSES * EACH - 1
-        assert any("1 images of train cannot be read and are left out" in note for note in parts.notes) or any(
-            "1 images of test cannot be read and are left out" in note for note in parts.notes
+        assert any("1 image of train cannot be read and is left out" in note for note in parts.notes) or any(
+            "1 image of test cannot be read and is left out" in note for note in parts.notes
         )
         names = [split.images.name(number) for split in splits for number in range(len(split))]
         assert str(Path("class 1") / "2.png") not in names

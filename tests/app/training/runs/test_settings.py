@@ -44,7 +44,9 @@ def test_the_help_says_the_defaults_of_the_recipes(name):
         ({"recipe": "best"}, "--recipe is 'best'; choose one of default, head, paper"),
         ({"select_on": "train"}, "--select-on is 'train'"),
         ({"epochs": 0}, "--epochs is 0; it must be 1 or more"),
-        ({"per_class": 1}, "--per-class is 1; it must be 2 or more"),
+        ({"per_class": 0}, "--per-class is 0; it must be 1 or more"),
+        ({"per_class": 1, "loss": "triplet"}, "--per-class is 1, and triplet compares rows with others of their class"),
+        ({"per_class": 1, "weights": "pretrained"}, "--per-class is 1, and shadow compares rows"),
         ({"learning_rate": 0.0}, "--learning-rate is 0.0; it must be a number above 0"),
         ({"margin": float("nan")}, "--margin is nan"),
         ({"validation": 1.0}, "--validation is 1.0; it must be a share"),
@@ -110,6 +112,24 @@ def test_the_loss_from_scratch_unless_an_option_asks_for_one_of_rows(given, loss
     settings = with_recipe(TrainSettings(**given))
     assert settings.loss == loss
     assert with_recipe(settings) == settings
+
+
+@pytest.mark.parametrize(
+    ("given", "batch", "per_class"),
+    [
+        ({}, 32, 1),
+        ({"loss": "arc_face"}, 32, 1),
+        ({"loss": "shadow"}, 64, 4),
+        ({"miner": "hard"}, 64, 4),
+        ({"loss": "pml:TripletMarginLoss"}, 64, 4),
+        ({"loss": "arc_face", "weights": "pretrained"}, 64, 4),
+        ({"loss": "arc_face", "recipe": "paper"}, 32, 5),
+        ({"per_class": 2}, 32, 2),
+    ],
+)
+def test_images_come_as_they_are_where_none_needs_another_of_its_class(given, batch, per_class):
+    settings = with_recipe(TrainSettings(**given))
+    assert (settings.batch, settings.per_class) == (batch, per_class)
 
 
 def test_paths_hold_from_any_folder(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ from rich.console import Console
 from shadowmetric.app.cli.screen import new_table, say, screen, show
 from shadowmetric.app.compare.compare import Row
 from shadowmetric.app.compare.plan import Plan
-from shadowmetric.app.compare.wording import COLUMNS, by_seed, difference, figure, sentences
+from shadowmetric.app.compare.wording import by_seed, columns_of, difference, figure, sentences
 
 LEAST_WIDTH = {"silhouette": 110, "accuracy": 120, "convergence_epoch": 136}  # characters, to show a column
 
@@ -14,8 +14,9 @@ def print_comparison(plan: Plan, rows: list[Row], failures: dict[str, str]) -> N
     """Print the table, what follows from it, and where the runs are."""
     console = screen()
     reference = plan.losses[0]
-    columns = [name for name in COLUMNS if console.width >= LEAST_WIDTH.get(name, 0)]
-    table = new_table(title(plan), "figure", *(COLUMNS[name] for name in columns), f"Recall@1 − {reference}'s", "seeds")
+    titles = columns_of(rows)
+    columns = [name for name in titles if console.width >= LEAST_WIDTH.get(name, 0)]
+    table = new_table(title(plan), "figure", *(titles[name] for name in columns), f"Recall@1 − {reference}'s", "seeds")
     table.columns[0].header = "loss"
     before = None
     for row in rows:

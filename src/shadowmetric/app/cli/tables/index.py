@@ -11,6 +11,7 @@ from shadowmetric.app.cli.screen import say, screen
 from shadowmetric.app.serving.indexing.build import Indexed
 from shadowmetric.app.serving.stores.address import without_secrets
 from shadowmetric.app.serving.stores.filling import Filled
+from shadowmetric.runtime.counting import count
 
 NAMED = 5  # broken images
 
@@ -45,7 +46,7 @@ def say_notes(console: Console, notes: Sequence[str], broken: Sequence[str]) -> 
     for note in notes:
         say(console, one_line(note))
     if broken:
-        say(console, f"{len(broken):,} images cannot be read and are left out:", "yellow")
+        say(console, f"{count(len(broken), 'image cannot', 'images cannot')} be read, and left out:", "yellow")
         for sentence in broken[:NAMED]:
             say(console, f"  {one_line(sentence)}")
         if len(broken) > NAMED:

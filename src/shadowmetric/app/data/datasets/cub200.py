@@ -20,7 +20,7 @@ from pathlib import Path
 from shadowmetric.app.data.dataset import ZERO_SHOT, Dataset, Reader
 from shadowmetric.app.data.datasets.formats.class_folders import TEST, TRAIN, class_rows
 from shadowmetric.app.data.datasets.formats.layouts import Layout, read_copy
-from shadowmetric.app.data.datasets.formats.lists import in_two, parse_each, read_list
+from shadowmetric.app.data.datasets.formats.lists import by_number, in_two, parse_each, read_list
 
 LAST_TRAINING_CLASS = 100
 FIRST_CLASS = "001.Black_footed_Albatross"
@@ -34,7 +34,9 @@ def read_cub200(root: Path, allow_partial: bool) -> Dataset:
 
 def parse_lists(reader: Reader, root: Path) -> Dataset:
     """Return what the lists name, whether the files are there or not."""
-    classes = dict(sorted(read_list(reader, root, "classes.txt", _parse_numbers, "`CLASS NAME`")))
+    folder = root / reader.folder
+    named = read_list(reader, root, "classes.txt", _parse_numbers, "`CLASS NAME`")
+    classes = dict(sorted(by_number(folder / "classes.txt", named).items()))
 
     def numbered_class(line: str) -> tuple[int, int]:
         number, known = map(int, line.split())
@@ -43,7 +45,8 @@ def parse_lists(reader: Reader, root: Path) -> Dataset:
         return number, known
 
     expected = "`NUMBER CLASS` with a class of classes.txt"
-    class_of = dict(read_list(reader, root, "image_class_labels.txt", numbered_class, expected))
+    labels = read_list(reader, root, "image_class_labels.txt", numbered_class, expected)
+    class_of = by_number(folder / "image_class_labels.txt", labels)
 
     def image(line: str) -> tuple[str, int]:
         number, path = _parse_numbers(line)

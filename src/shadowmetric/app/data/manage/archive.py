@@ -33,6 +33,8 @@ DAMAGED = (  # what the libraries make of it
     struct.error,
     EOFError,
     NotImplementedError,
+    UnicodeError,  # of a name in a zip
+    OverflowError,
 )
 
 

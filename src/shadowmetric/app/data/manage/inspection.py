@@ -20,6 +20,7 @@ from shadowmetric.app.data.manage.fingerprints import (
     find_leaks,
     hash_images,
 )
+from shadowmetric.app.data.own.assembly import UNMEASURABLE
 from shadowmetric.progress import Report, silent
 from shadowmetric.runtime.counting import count
 
@@ -62,7 +63,7 @@ class Inspection:
     shared_named: tuple[tuple[str, str], ...]  # pairs of names
     conflicts: int  # images that are there with two classes or more
     conflicts_named: tuple[tuple[str, str], ...]  # pairs of names with classes
-    passed_over: tuple[str, ...]  # sentences on what is there and was not read
+    passed_over: tuple[str, ...]  # sentences on what is there and was not read, or can never be found
     notes: tuple[str, ...]  # others
 
     def faults(self, allow_partial: bool = False) -> list[str]:
@@ -102,6 +103,7 @@ def inspect(
     shared = list(find_leaks(parts, prints))
     conflicts = list(find_conflicts(parts, prints))
     train, test = dataset.train, dataset.test
+    findings = [*dataset.findings, *(note for note in dataset.notes if note == UNMEASURABLE)]
     return Inspection(
         name=dataset.name,
         kind=dataset.kind,
@@ -116,8 +118,8 @@ def inspect(
         shared_named=tuple(shared[:NAMED]),
         conflicts=len({first for _, first in conflicts}),
         conflicts_named=tuple((_name(dataset, one), _name(dataset, first)) for one, first in conflicts[:NAMED]),
-        passed_over=dataset.findings,
-        notes=tuple(note for note in dataset.notes if note not in dataset.findings),
+        passed_over=tuple(findings),
+        notes=tuple(note for note in dataset.notes if note not in findings),
     )
 
 

@@ -21,6 +21,9 @@ FEW = 4  # classes of which two can be trained with and two tested
 MANY = 25  # classes: enough to train on four fifths of them, and to hold whole ones out of those for validation
 
 
+UNMEASURABLE = "No class has two test images, so retrieval cannot be measured; give four images or more of a class."
+
+
 def number_classes(names: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the label of each name, and the names by label: sorted, as numbers if all are whole numbers."""
     known = set(names)
@@ -74,7 +77,7 @@ def note_unmeasurable(labels: np.ndarray) -> list[str]:
     """Return a note if no class has two test images: then there is nothing to be found for any query."""
     if np.unique(labels, return_counts=True)[1].max(initial=0) > 1:
         return []
-    return ["No class has two test images, so retrieval cannot be measured; give four images or more of a class."]
+    return [UNMEASURABLE]
 
 
 def lone_classes(labels: np.ndarray) -> list[str]:

@@ -91,7 +91,7 @@ def read_folder(path: Path) -> Dataset:
     paths, names, parts = zip(*records, strict=True)
     labels, classes = number_classes(names)
     whole = Split(FileImages(path, list(paths)), labels)
-    passed = joined([*(listing for _, listing in listings), *([beside_parts(path)] if parted else [])])
+    passed = join_listings([*(listing for _, listing in listings), *([beside_parts(path)] if parted else [])])
     test = np.array(parts) == "test" if parted else None
     dataset = assemble(f"folder:{path}", whole, classes, test, passed.notes())
     return replace(dataset, findings=tuple(passed.findings()))
@@ -124,7 +124,7 @@ def beside_parts(path: Path) -> ClassFolders:
     return ClassFolders({}, stray=stray, beside=[entry.name for entry in entries if entry.is_dir()])
 
 
-def joined(listings: Sequence[ClassFolders]) -> ClassFolders:
+def join_listings(listings: Sequence[ClassFolders]) -> ClassFolders:
     """Return what was passed over in some folders together."""
     lists = {
         name: [one for listing in listings for one in getattr(listing, name)]

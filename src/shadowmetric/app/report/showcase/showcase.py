@@ -14,11 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from shadowmetric.app.compare.floors import recall_of_floors
 from shadowmetric.app.data.thumbnails import Sheet, sheet_of
 from shadowmetric.app.report.showcase.augmented import augmented_of
 from shadowmetric.app.report.showcase.confusion import Confused, confusion_of
 from shadowmetric.app.report.showcase.gallery import Neighbor, Query, gallery_of
-from shadowmetric.app.report.showcase.points import Points, points_of, sample
+from shadowmetric.app.report.showcase.tsne import Points, points_of, sample
 from shadowmetric.app.training.preparation import Parts, parts_of
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import as_plain
@@ -27,9 +28,10 @@ from shadowmetric.app.training.scoring import embed, parts_to_score
 from shadowmetric.evaluation import Scores, evaluate
 from shadowmetric.progress import Report
 from shadowmetric.runtime.files import write_text
+from shadowmetric.runtime.threshold import DIGEST, digest_of
 
 FILE = "showcase.json"
-FORMAT = 2
+FORMAT = 3
 NEIGHBORS_THAT_VOTE = 5  # as in the scores
 OF_THE_LOSS = ("loss", "margin", "miner", "seed")  # settings that do not change which images there are
 SHARES = {"reading": 0.0, "embedding": 0.2, "neighbors": 0.6, "t-SNE": 0.7, "images": 0.95}  # of the time, about
@@ -59,6 +61,7 @@ class Showcase:
     confusion: Confused
     classes: tuple[str, ...]  # names, by label
     augmented: Sheet | None  # training images, and below each what training made of it
+    floors: dict[str, float]  # Recall@1 of what was never trained, by name
 
 
 class Album:
@@ -95,7 +98,8 @@ def showcase_of(
             for name, split in parts_to_score(parts.dataset).items()
         }
         showcase = make_showcase(rows, parts, choices, stages)
-        write_text(run.folder / FILE, json.dumps({"key": key_of(run, choices), "showcase": asdict(showcase)}))
+        record = json.loads(json.dumps({"key": key_of(run, choices), "showcase": asdict(showcase)}))
+        write_text(run.folder / FILE, json.dumps(record | {DIGEST: digest_of(record)}))
     return showcase
 
 
@@ -118,7 +122,7 @@ def make_showcase(rows: dict[str, Tensor], parts: Parts, choices: Choices, stage
     sheet = None if points is None else sheet_of(test.images, points.numbers, choices.point_side)
     gallery = gallery_of(searched, dataset, choices.queries, choices.side, choices.seed)
     augmented = augmented_of(parts, choices.side)
-    return Showcase(tuple(gallery), points, sheet, confusion, dataset.classes, augmented)
+    return Showcase(tuple(gallery), points, sheet, confusion, dataset.classes, augmented, recall_of_floors(parts))
 
 
 def search(
@@ -141,11 +145,17 @@ def key_of(run: Run, choices: Choices) -> dict[str, Any]:
 
 
 def load_showcase(run: Run, choices: Choices) -> Showcase | None:
-    """Return the showcase in the run's folder; None if there is none, or it is of other weights, settings, choices."""
+    """Return the showcase in the run's folder; None if there is none, or it is of other weights, settings, choices.
+
+    None, too, if it is not as it was written: it is computed again then, and nobody has to know.
+    """
     try:
         document = json.loads((run.folder / FILE).read_text(encoding="utf-8"))
-        return from_plain(document["showcase"]) if document["key"] == key_of(run, choices) else None
-    except (OSError, ValueError, KeyError, TypeError):
+        digest = document.pop(DIGEST)
+        if digest != digest_of(document) or document["key"] != key_of(run, choices):
+            return None
+        return from_plain(document["showcase"])
+    except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError):
         return None
 
 
@@ -158,7 +168,7 @@ def from_plain(document: dict[str, Any]) -> Showcase:
     points = None if document["points"] is None else Points(**document["points"])
     sheet, augmented = (None if document[name] is None else Sheet(**document[name]) for name in ("sheet", "augmented"))
     confusion, classes = Confused(**document["confusion"]), tuple(document["classes"])
-    return Showcase(gallery, points, sheet, confusion, classes, augmented)
+    return Showcase(gallery, points, sheet, confusion, classes, augmented, document["floors"])
 
 
 class Stages:

@@ -31,7 +31,7 @@ from shadowmetric.app.serving.model import portable_name
 from shadowmetric.errors import Mistake
 from shadowmetric.runtime.entries import About
 from shadowmetric.runtime.files import write_whole
-from shadowmetric.runtime.model import DIGEST, DIGITS, METADATA, sealed
+from shadowmetric.runtime.model import DIGEST, DIGITS, METADATA, seal_model
 
 INPUT, OUTPUT = "pixels", "embeddings"
 SHORTEST_ROW = 1e-12  # a zero row has no direction; dividing by this keeps it zero
@@ -127,7 +127,7 @@ def save(graph: Any, path: Path) -> None:
     """Write a graph into one file that takes its place at once."""
     if (size := graph.ByteSize()) > MOST_BYTES:
         raise Mistake(f"the model takes {size:,} bytes; one .onnx file holds at most {MOST_BYTES:,}.")
-    stored = sealed(graph.SerializeToString())
+    stored = seal_model(graph.SerializeToString())
     write_whole(path, lambda place: place.write_bytes(stored))
 
 

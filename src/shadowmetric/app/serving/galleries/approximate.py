@@ -50,7 +50,7 @@ def check_kind(kind: str) -> Any:
     return faiss_here()
 
 
-def built(rows: np.ndarray, kind: str, tell: Any = None) -> tuple[np.ndarray, str]:
+def build_faiss_index(rows: np.ndarray, kind: str, tell: Any = None) -> tuple[np.ndarray, str]:
     """Return what faiss needs to search the rows, as bytes, and a sentence on how good it is."""
     faiss = check_kind(kind)
     index = new_index(faiss, kind, rows)

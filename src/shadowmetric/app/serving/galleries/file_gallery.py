@@ -56,20 +56,20 @@ class FileGallery:
         """Return the k most similar images of each row, best first."""
         check_rows(rows, self.about.dim, k)
         k = min(k, max(1, len(self)))  # faiss makes room for all that is asked for
-        similarity, number = self.found(rows, k, None if label is None else numbers_of(self.contents, label))
+        similarity, number = self.find(rows, k, None if label is None else numbers_of(self.contents, label))
         return [
             [Hit(self.contents.entry(place), min(value, 1.0)) for value, place in zip(*result, strict=True)]
             for result in zip(similarity.tolist(), number.tolist(), strict=True)
         ]
 
-    def found(self, rows: np.ndarray, k: int, some: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def find(self, rows: np.ndarray, k: int, some: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Return cosines and row numbers, (queries, k); approximate ones only if there are enough of them."""
         if some is None and self.faiss is not None and len(self):
             from shadowmetric.app.serving.galleries.approximate import search_approximate
 
             number = search_approximate(self.faiss, rows, min(k + SPARE, len(self)))
             if (number >= 0).sum(1).min(initial=k) >= k:
-                return self.measured(on_grid(rows), number, k)
+                return self.measure(on_grid(rows), number, k)
         return self.exact(rows, k, some)
 
     def exact(self, rows: np.ndarray, k: int, some: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -81,7 +81,7 @@ class FileGallery:
         if FEW * (k + SPARE) > count:
             return self.largest(queries.astype(np.float64), k, some)
         products, number = self.largest(queries, k + SPARE, some)
-        similarity, number = self.measured(queries, number, k)
+        similarity, number = self.measure(queries, number, k)
         doubtful = np.flatnonzero(~is_settled(products, k, reach(queries)))
         if len(doubtful):
             similarity[doubtful], number[doubtful] = self.largest(queries[doubtful].astype(np.float64), k, some)
@@ -95,7 +95,7 @@ class FileGallery:
         number = neighbors.row if order is None else order[neighbors.row]
         return neighbors.similarity.numpy(), number.numpy()
 
-    def measured(self, queries: np.ndarray, number: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def measure(self, queries: np.ndarray, number: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return exact cosines and row numbers of the k best of the proposed rows; those below 0 are none."""
         similarity, best = np.empty((len(queries), k)), np.empty((len(queries), k), np.int64)
         for place, (query, proposed) in enumerate(zip(queries, number, strict=True)):

@@ -128,9 +128,9 @@ def _build(model: Model, listing: Listing, out: Path, approximate: str | None, b
     contents = assemble_arrays(sorted(entries), known)
     counted = changes(before, entries)
     if approximate is not None:
-        from shadowmetric.app.serving.galleries.approximate import built
+        from shadowmetric.app.serving.galleries.approximate import build_faiss_index
 
-        stored, words = built(contents.rows, approximate, tell)
+        stored, words = build_faiss_index(contents.rows, approximate, tell)
         contents = replace(contents, approximate=stored, approximate_words=words)
     write_index(out, about, contents)
     part.unlink(missing_ok=True)

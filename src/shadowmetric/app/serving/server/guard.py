@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shadowmetric.app.serving.server.access import CHALLENGE, is_allowed
 from shadowmetric.app.serving.server.refusals import CLOSE, Refused, problem, stopping
 from shadowmetric.app.serving.server.service import Service
+from shadowmetric.app.serving.server.token import CHALLENGE, is_allowed
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
@@ -66,7 +66,7 @@ class Guard:
                 await self.let_through(scope, receive, send_on)
             finally:
                 route = getattr(scope.get("route"), "path", "none")
-                self.service.metrics.answered(scope["method"], route, status)
+                self.service.metrics.count_request(scope["method"], route, status)
 
     async def let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that is refused here, or hand it on."""

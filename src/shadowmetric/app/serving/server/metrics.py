@@ -39,14 +39,14 @@ class Metrics:
             self.closed.labels(why)
 
     @contextlib.contextmanager
-    def timed(self, stage: str, spent: dict[str, float]) -> Iterator[None]:
+    def time_stage(self, stage: str, spent: dict[str, float]) -> Iterator[None]:
         """Measure a stage of one request."""
         begun = time.perf_counter()
         yield
         spent[stage] = time.perf_counter() - begun
         self.stages.labels(stage).observe(spent[stage])
 
-    def answered(self, method: str, route: str, status: int) -> None:
+    def count_request(self, method: str, route: str, status: int) -> None:
         """Count a request."""
         self.requests.labels(method if method in METHODS else "other", route, str(status)).inc()
         if status in REFUSALS:

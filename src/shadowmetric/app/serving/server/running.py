@@ -91,7 +91,7 @@ def serve(app: FastAPI, listening: socket.socket, begun: Callable[[], object] = 
     """Answer requests until a signal says to stop; `begun` is called when they are taken."""
     share_cores(app.state.service.settings.at_once)
     log = SeldomLog()
-    with log.installed():
+    with log.hold_back():
         Server(app, begun, log).run(sockets=[listening])
 
 

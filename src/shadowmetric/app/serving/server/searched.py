@@ -51,7 +51,7 @@ class Searched:
         self.lock = threading.Lock()
         self.remembered: tuple[float, Known] | None = None
 
-    def known(self) -> Known:
+    def describe(self) -> Known:
         """Return the number of images, and the classes."""
         with self.lock, answering():
             if self.remembered is None or time.monotonic() - self.remembered[0] > REMEMBERED_SECONDS:
@@ -63,7 +63,7 @@ class Searched:
         """Return the class that is shown by this name, or refuse it."""
         if name is None:
             return None
-        if (record := self.known().classes.get(name)) is None:
+        if (record := self.describe().classes.get(name)) is None:
             raise Refused(404, f"no image has the class {echo(name)}; /api/index?contains= finds those there are.")
         return record[0]
 

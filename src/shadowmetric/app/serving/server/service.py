@@ -34,7 +34,7 @@ class Service:
     def images(self) -> float:
         """Return how many images are searched, or that nobody knows."""
         try:
-            return float(self.watched.now.known().images)
+            return float(self.watched.now.describe().images)
         except Refused:
             return math.nan
 

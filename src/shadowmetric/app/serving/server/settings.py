@@ -39,13 +39,7 @@ class ServeSettings:
     no_token: bool = False  # others may ask without one
 
     def __post_init__(self):
-        for name, least in (
-            ("max_upload_mb", 1),
-            ("max_pixels", 1),
-            ("at_once", 1),
-            ("waiting", 0),
-            ("connections", 1),
-        ):
+        for name, least in LEAST.items():
             if (value := getattr(self, name)) < least:
                 raise Mistake(f"--{name.replace('_', '-')} is {value}; give {least} or more.")
         if not 0 <= self.port <= 65535:

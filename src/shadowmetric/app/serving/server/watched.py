@@ -38,7 +38,7 @@ class IndexFile:
             return None
         return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Return whether there is another file than last time, once for each."""
         mark = self.mark()
         if mark is None or mark == self.seen:
@@ -70,7 +70,7 @@ class Watched:
 
     def look(self) -> None:
         """Open the file if it is another one."""
-        if self.file is None or not self.file.changed():
+        if self.file is None or not self.file.has_changed():
             return
         try:
             gallery, model = self.file.open(self.now.model)
@@ -84,7 +84,7 @@ class Watched:
     def warm(self) -> None:
         """Let the gallery and the model make what their first answers need."""
         try:
-            self.now.known()
+            self.now.describe()
             self.now.gallery.entry(NO_KEY)
             shape = self.now.model.about.shape
             self.now.model.embed(np.zeros((1, shape.channels, shape.size, shape.size), np.uint8))

@@ -62,7 +62,7 @@ def fill_store(
     about = replace(model.about, root=str(listing.root.resolve()))
     store = open_store(place, index)
     try:
-        store_about = store.found()
+        store_about = store.find_about()
         if store_about is not None and not same_rows(store_about, about):
             named = "table by ?table=NAME" if place.startswith(POSTGRES) else "collection"
             raise Mistake(f"{store.shown} holds rows of another model; name another {named}, or remove it.")
@@ -127,7 +127,7 @@ class Filling:
 
     def look_up(self, wanted: dict[str, tuple[Listed, bytes]]) -> list[Listed]:
         """Return those images whose row the store has not."""
-        known = self.store.known(list(wanted)) if self.may_know else {}
+        known = self.store.look_up(list(wanted)) if self.may_know else {}
         same = {key: known[key] for key in known if known[key].digest == wanted[key][1]}
         labels = {key: wanted[key][0].label for key in same if wanted[key][0].label != same[key].label}
         if labels:

@@ -66,7 +66,7 @@ def open_postgres(place: str) -> "PostgresGallery":
     """Return the gallery at an address."""
     gallery = PostgresGallery(postgres_place(place))
     try:
-        if gallery.found() is None:
+        if gallery.find_about() is None:
             raise Mistake(f"{gallery.shown} is not there; fill it by `shadowmetric index RUN FOLDER --to …`.")
     except BaseException:
         gallery.close()
@@ -109,7 +109,7 @@ class PostgresGallery:
 
         return sql.Identifier(self.place.table).as_string(None)
 
-    def found(self) -> About | None:
+    def find_about(self) -> About | None:
         """Return which model made the rows that are there; None if there is no table; refuse what others wrote."""
         lines = self.ask(FOUND, self.quoted, self.quoted, self.quoted)
         if not lines:
@@ -146,7 +146,7 @@ class PostgresGallery:
                 self.answer(connection, "COMMENT ON TABLE {table} IS {told}", (), {"told": comment})
 
         self.connections.run(make)
-        self.found()
+        self.find_about()
 
     def make_extension(self) -> None:
         """Add pgvector to the database."""
@@ -208,7 +208,7 @@ class PostgresGallery:
         lines = self.ask('SELECT "row"::text FROM {table} WHERE key = %s::uuid', key) if KEY.fullmatch(key) else []
         return row_of(lines[0][0]) if lines else None
 
-    def known(self, keys: list[str]) -> dict[str, Known]:
+    def look_up(self, keys: list[str]) -> dict[str, Known]:
         """Return what is there of these keys."""
         lines = self.ask("SELECT key, digest, label FROM {table} WHERE key = ANY(%s::uuid[])", keys)
         return {key.hex: Known(digest, None if label is None else from_stored(label)) for key, digest, label in lines}

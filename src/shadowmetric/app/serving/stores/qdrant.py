@@ -62,7 +62,7 @@ def open_qdrant(place: str) -> "QdrantGallery":
     """Return the gallery at an address."""
     gallery = QdrantGallery(qdrant_place(place))
     try:
-        if gallery.found() is None:
+        if gallery.find_about() is None:
             raise missing(gallery.shown)
     except BaseException:
         gallery.close()
@@ -119,11 +119,11 @@ class QdrantGallery:
             ) as error:
                 raise Stopped(f"{self.shown} cannot be used ({one_line(error)}); try again later.") from None
 
-    def found(self) -> About | None:
+    def find_about(self) -> About | None:
         """Return which model made the points that are there; None if there are none; refuse what others wrote."""
         if not self.ask(lambda client: client.collection_exists(self.name)):
             return None
-        metadata = self.told()
+        metadata = self.describe_collection()
         if metadata is None:
             if len(self):
                 raise nobody(self.shown)
@@ -134,7 +134,7 @@ class QdrantGallery:
             raise nobody(self.shown) from None
         return self.known_about
 
-    def told(self) -> Any:
+    def describe_collection(self) -> Any:
         """Return what the collection, or the one beside it, says of itself."""
         metadata = self.ask(lambda client: client.get_collection(self.name)).config.metadata or {}
         text, beside = metadata.get(OURS), self.name + BESIDE
@@ -166,7 +166,7 @@ class QdrantGallery:
             keyword = models.PayloadSchemaType.KEYWORD
             for field in ("label", "digest"):
                 self.ask(lambda client, field=field: client.create_payload_index(self.name, field, keyword))
-        if self.told() != json.loads(metadata[OURS]):
+        if self.describe_collection() != json.loads(metadata[OURS]):
             self.tell_beside(metadata)
         self.known_about = about
 
@@ -222,7 +222,7 @@ class QdrantGallery:
         points = self.points([key], with_vectors=True)
         return np.array(points[0].vector, np.float32) if points and entry_of(points[0]) else None
 
-    def known(self, keys: list[str]) -> dict[str, Known]:
+    def look_up(self, keys: list[str]) -> dict[str, Known]:
         """Return what is there of these keys."""
         pairs = [(entry_of(point), digest_of(point)) for point in self.points(keys)]
         return {entry.key: Known(digest, entry.label) for entry, digest in pairs if entry and digest}

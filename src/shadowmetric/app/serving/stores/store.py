@@ -25,7 +25,7 @@ class Store(Protocol):
         """Return its address in words, without secrets."""
         ...
 
-    def found(self) -> About | None:
+    def find_about(self) -> About | None:
         """Return which model made the rows that are there; None if nothing is; refuse what others wrote."""
         ...
 
@@ -35,7 +35,7 @@ class Store(Protocol):
 
     def __len__(self) -> int: ...
 
-    def known(self, keys: list[str]) -> dict[str, Known]:
+    def look_up(self, keys: list[str]) -> dict[str, Known]:
         """Return what is there of these keys."""
         ...
 

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from shadowmetric.app.data.cache import ResizedImages, read_all, refusal_of
-from shadowmetric.app.data.catalogue import data_root
 from shadowmetric.app.data.dataset import Dataset, Split
 from shadowmetric.app.data.feature_rows import FeatureRows
 from shadowmetric.app.data.preprocessing import Preprocessing, middle
+from shadowmetric.app.data.root import data_root
 from shadowmetric.app.models import Embedder
 from shadowmetric.app.training.features.fingerprints import key_of
 from shadowmetric.app.training.features.store import Store, cache_folder, parts_of
@@ -63,7 +63,8 @@ def with_features(dataset: Dataset, work: Work) -> Dataset:
         splits[name], here = features_of(split, work, tell)
         done, computed = done + len(split), computed + here
         if broken := len(split) - len(splits[name]):
-            notes.append(f"{broken} images of {name} cannot be read and are left out.")
+            words = f"image of {name} cannot be read and is", f"images of {name} cannot be read and are"
+            notes.append(f"{count(broken, *words)} left out.")
     folder = cache_folder(data_root(work.settings.data_root))
     there = "all were there" if computed == 0 else f"{count(computed, 'image')} computed now"
     notes.append(f"The backbone is frozen: its features of {total:,} images are in {folder} ({there}).")

@@ -4,14 +4,19 @@ paper        the published protocol: Adam at 1e-4 with weight decay 1e-4 and cos
              images per class, Inception with batch normalization (googlenet) pretrained on ImageNet. It speaks of data
              augmentations and names none: ours is none. It names 30 epochs for medical sets and 100 for CIFAR, none
              for the others: ours is 30. Every loss mines at 0.2 in squared distance on unit rows, whatever it compares.
-default      chosen by measurement (LOG.md has the sweep's tables), apart for weights from scratch and for
-             pretrained ones
+head         the backbone frozen and its features computed once, so that a head is trained in seconds: large batches,
+             and few epochs, since it begins at the features' principal components
+finetune     from pretrained weights: rates that fall towards the first layer, warm-up, AdamW, averaged weights, frozen
+             statistics, mixed precision where the device has it
+default      `finetune` from pretrained weights; from scratch what was chosen by measurement (LOG.md has the tables):
+             losses that classify have batches of 32 images as they come, and losses that compare rows with rows 64
+             with four of a class
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-HEAD_ONLY = "head"
-RECIPES = ("default", HEAD_ONLY, "paper")
+HEAD_ONLY, FINETUNE = "head", "finetune"
+RECIPES = ("default", HEAD_ONLY, FINETUNE, "paper")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +36,9 @@ class Recipe:
     augment: str
     patience: int
     mining_unit: str
+    first_layer_rate: float = 1.0
+    average: str = "none"
+    precision: str = "no"
 
 
 PAPER = Recipe(
@@ -51,8 +59,8 @@ PAPER = Recipe(
 FROM_SCRATCH = Recipe(
     loss="normalized_softmax",
     epochs=30,
-    batch=64,
-    per_class=4,
+    batch=32,
+    per_class=1,
     optimizer="adamw",
     learning_rate=5e-3,
     head_learning_rate=5e-3,
@@ -63,6 +71,7 @@ FROM_SCRATCH = Recipe(
     patience=8,
     mining_unit="loss",
 )
+COMPARING = replace(FROM_SCRATCH, loss="shadow", batch=64, per_class=4)  # rows with rows: an anchor needs a positive
 PRETRAINED = Recipe(
     loss="shadow",
     epochs=10,
@@ -77,10 +86,13 @@ PRETRAINED = Recipe(
     augment="shift",
     patience=4,
     mining_unit="loss",
+    first_layer_rate=0.3,
+    average="ema",
+    precision="auto",
 )
 HEAD = Recipe(
     loss="shadow",
-    epochs=30,
+    epochs=10,
     batch=512,
     per_class=8,
     optimizer="adamw",
@@ -90,13 +102,13 @@ HEAD = Recipe(
     warmup=0.1,
     freeze_batch_norm=True,
     augment="none",
-    patience=8,
+    patience=4,
     mining_unit="loss",
 )
 
 
-def recipe_for(name: str, pretrained: bool) -> Recipe:
-    """Return the recipe of that name."""
-    if name == HEAD_ONLY:
-        return HEAD
-    return PAPER if name == "paper" else PRETRAINED if pretrained else FROM_SCRATCH
+def recipe_for(name: str, pretrained: bool, comparing: bool = False) -> Recipe:
+    """Return the recipe of that name. comparing: for a loss that compares rows with rows."""
+    if name in (HEAD_ONLY, FINETUNE):
+        return HEAD if name == HEAD_ONLY else PRETRAINED
+    return PAPER if name == "paper" else PRETRAINED if pretrained else COMPARING if comparing else FROM_SCRATCH

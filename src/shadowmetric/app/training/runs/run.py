@@ -6,6 +6,7 @@ journal.jsonl        a line an epoch
 best.safetensors     weights of the best epoch
 last/state.pt        all that an exact resume needs; tensors and plain values, read without unpickling code
 scores.json          of the test split, once, at the end
+plan.json            what was planned and what it took, where somebody watched
 queries.safetensors  what each test query contributed, for paired tests
 digests.json         the SHA-256 of all these: a file that is not as it was written is refused by name
 .lock                held by the process that trains it
@@ -64,6 +65,11 @@ class Run:
     def scores_file(self) -> Path:
         """Scores of the test split."""
         return self.folder / "scores.json"
+
+    @property
+    def plan_file(self) -> Path:
+        """What was planned, and what it took."""
+        return self.folder / "plan.json"
 
     @property
     def queries_file(self) -> Path:
@@ -186,12 +192,15 @@ class Run:
         except OSError as error:
             raise Mistake(f"{self.journal_file} cannot be read ({error.strerror}).") from None
         lines: list[dict[str, Any]] = []
-        for line in stored.decode("utf-8", "replace").splitlines():
+        written = stored.decode("utf-8", "replace").splitlines()
+        for number, line in enumerate(written, start=1):
             try:
                 found = json.loads(line)
             except (RecursionError, ValueError):
-                break
-            if not is_journal_line(found):
+                if number == len(written):
+                    break
+                found = None
+            if found is None or not is_journal_line(found):
                 raise Mistake(f"{self.journal_file} has a line that is none of a journal; {self.digests.remedy}.")
             lines.append(found)
         return lines

@@ -6,12 +6,15 @@ run whatever later versions suggest.
 
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 from shadowmetric.app.data.augmentation import AUTO, KINDS
-from shadowmetric.app.data.catalogue import data_root
 from shadowmetric.app.data.image_kind import ImageKind
+from shadowmetric.app.data.root import data_root
+from shadowmetric.app.training.runs.limits import check_number
 from shadowmetric.app.training.runs.recipes import HEAD_ONLY, RECIPES, Recipe, recipe_for
+from shadowmetric.app.training.runs.setting_types import fits, words_of
+from shadowmetric.app.training.steps.average import AVERAGES
 from shadowmetric.batches.budget import parse_bytes
 from shadowmetric.errors import Mistake
 from shadowmetric.integrations.pml_losses import PREFIX, check_pml_loss
@@ -27,7 +30,8 @@ CHOICES = {
     "split": ("official", "classes"),
     "broken": ("refuse", "skip"),
     "select_on": ("validation", "test"),
-    "precision": ("no", "bf16", "fp16"),
+    "precision": (AUTO, "no", "bf16", "fp16"),
+    "average": AVERAGES,
     "device": ("auto", "cpu"),
     "optimizer": ("adam", "adamw", "sgd"),
 }
@@ -37,9 +41,11 @@ OURS_ONLY = {
     "memory_budget": "plans with the bytes that losses of this library state; give a --micro-batch instead",
 }
 ROWS_ONLY = ("margin", "miner", "mining_unit", "semi_hard_epochs", "unit_rows", "length_penalty", "cross_batch_memory")
+ROWS_ONLY = (*ROWS_ONLY, "mine_from_all")
 OF_ROWS = "shadow"  # the loss where one of these is given
 MICRO_BATCH = 32
-MOST_SIZE = 4096  # pixels
+ALL = "all"  # images in one batch
+EPOCHS_OF_ALL, PATIENCE_OF_ALL = 100, 20  # where an epoch is one step
 SMALL_IMAGES = 64  # pixels up to which small_cnn is the backbone unless another is named
 
 
@@ -64,8 +70,9 @@ class TrainSettings:
     select_on: str = "validation"
     """What chooses the best epoch: validation, or test, which makes the scores too good and is stamped on them."""
     recipe: str = "default"
-    """default, whose values stand beside the options below; head: a frozen backbone with pretrained weights, whose
-    features are computed once, and a head in seconds; or paper: the published protocol to the letter."""
+    """default, whose values stand beside the options below; finetune, the same from pretrained weights; head: a frozen
+    backbone with pretrained weights, whose features are computed once, and a head in seconds; or paper: the published
+    protocol to the letter."""
     loss: str | None = None
     """shadow, triplet or another by its name (--loss ? lists them all), or pml:NAME, a loss of
     pytorch-metric-learning by the name of its class. Default: normalized_softmax; shadow from pretrained weights, in
@@ -84,7 +91,8 @@ class TrainSettings:
     """googlenet resnet18 vgg16 small_cnn timm:NAME. Default: small_cnn up to 64 pixels, resnet18 above; googlenet in
     --recipe paper."""
     weights: str | None = None
-    """pretrained, a file of weights, or none: from scratch, as is the default but in --recipe paper."""
+    """pretrained, published by the library; a file of weights; none, from scratch; or auto, the default: published ones
+    for photos larger than 64 pixels, if they are cached or can be had, else none."""
     unit_rows: bool = True
     """Embeddings of length 1. Without, losses of triplets compare rows as they are; the test compares directions."""
     length_penalty: float = 0.0
@@ -98,15 +106,17 @@ class TrainSettings:
     channels: int | None = None
     """1 for gray, 3 for color. Default: as the images are."""
     augment: str | None = None
-    """Random changes in training: none shift crop photo drawing, or auto: photo or drawing, as the images look.
+    """Random changes in training: none shift crop photo strong drawing, or auto: photo or drawing, as the images look.
     Default: auto; shift from pretrained weights."""
     freeze_batch_norm: bool | None = None
     """Keep the statistics of batch normalization as they are. Default: from pretrained weights only."""
     epochs: int | None = None
-    """Maximum number of epochs. Default: 30; 10 from pretrained weights."""
-    batch: int | None = None
-    """Images in a batch: what the loss sees at once, of all processes together. Default: 64."""
-    logical_batch: int | None = None
+    """Maximum number of epochs; with 0 nothing is trained, and the embeddings are the pooled features of pretrained
+    weights. Default: 30; 10 from pretrained weights."""
+    batch: int | Literal["all"] | None = None
+    """Images in a batch: what the loss sees at once, of all processes together; or all: every training image whose
+    class has two; 64 where a loss compares rows with rows. Default: 32; 64 from pretrained weights."""
+    logical_batch: int | Literal["all"] | None = None
     """The same, of any size: embedded --micro-batch images at a time, with the gradient of the whole batch."""
     micro_batch: int | None = None
     """Images that are embedded at once. Default: 32 with --logical-batch, or as --memory-budget allows."""
@@ -119,7 +129,14 @@ class TrainSettings:
     cross_batch_warmup: int = 0
     """Batches until the cross-batch memory is compared with."""
     per_class: int | None = None
-    """Images of a class in a batch. Default: 4."""
+    """Images of a class in a batch; 1: images as they come, for losses that classify; 4 where a loss compares rows with
+    rows. Default: 1; 4 from pretrained weights."""
+    mine_from_all: int = 0
+    """Mine so many hardest negatives of each image in the whole training set before each epoch but the first; in a
+    batch each class then stands beside its hardest rival. 0: batches are drawn."""
+    mine_guard: float = 0.5
+    """Of --mine-from-all: leave out negatives whose squared distance is below so many times that of the nearest
+    positive, which may be wrong labels; 0 for none."""
     batches: int | None = None
     """Batches in an epoch. Default: as many as pass all images."""
     optimizer: str | None = None
@@ -128,6 +145,12 @@ class TrainSettings:
     """Learning rate of the backbone. Default: 0.005; 0.0001 from pretrained weights."""
     head_learning_rate: float | None = None
     """Learning rate of the head. Default: as --learning-rate."""
+    first_layer_rate: float | None = None
+    """Rate of the backbone's first layer, as a share of its last one's; between them it rises evenly in its logarithm.
+    Default: 1.0; 0.3 from pretrained weights."""
+    average: str | None = None
+    """Weights that are judged and kept: none, as trained; ema or tail, averaged over the steps. Default: none; ema from
+    pretrained weights."""
     weight_decay: float | None = None
     """Of all weights. Default: 0.0001."""
     warmup: float | None = None
@@ -136,8 +159,9 @@ class TrainSettings:
     patience: int | None = None
     """Stop after so many epochs without half a point of Recall@1; 0 never stops early. Default: 8; 4 from pretrained
     weights."""
-    precision: str = "no"
-    """Mixed precision: no, bf16, fp16."""
+    precision: str | None = None
+    """Mixed precision: no, bf16, fp16, or auto: bf16 on a GPU that has it. Default: no; auto from pretrained
+    weights."""
     device: str = "auto"
     """auto takes a GPU if there is one; cpu."""
     seed: int = 0
@@ -160,18 +184,9 @@ def check_settings(settings: TrainSettings) -> None:
             check_with_pml(settings)
         elif value is not None and value not in choices:
             raise Mistake(f"{option(name)} is {value!r}; choose one of {', '.join(choices)}.")
-    least = {"epochs": 1, "batch": 2, "per_class": 2, "batches": 1, "dim": 1, "size": 8, "resize": 8}
-    least |= {"logical_batch": 2, "micro_batch": 1, "scratch_mb": 1, "cross_batch_memory": 0, "cross_batch_warmup": 0}
-    least |= {"most_per_class": 2, "length_penalty": 0, "semi_hard_epochs": 0}
-    least |= {"patience": 0, "seed": 0, "workers": 0, "cache_mb": 0, "save_every": 0, "weight_decay": 0}
-    for name, lowest in least.items():
-        value = getattr(settings, name)
-        if value is not None and value < lowest:
-            raise Mistake(f"{option(name)} is {value}; it must be {lowest} or more.")
-    for name in ("size", "resize"):
-        value = getattr(settings, name)
-        if value is not None and value > MOST_SIZE:
-            raise Mistake(f"{option(name)} is {value}; it must be {MOST_SIZE} or less.")
+    for name, value in asdict(settings).items():
+        if isinstance(value, int | float):
+            check_number(name, option(name), value)
     for name in ("learning_rate", "head_learning_rate", "margin"):
         value = getattr(settings, name)
         if value is not None and not 0 < value < float("inf"):
@@ -193,6 +208,8 @@ def check_settings(settings: TrainSettings) -> None:
         raise Mistake(
             f"--cross-batch-memory adds nothing to {settings.loss}, which compares rows with its centers; leave it out."
         )
+    if settings.per_class == 1 and (loss := with_recipe(settings).loss) not in CLASS_LOSSES:
+        raise Mistake(f"--per-class is 1, and {loss} compares rows with others of their class; give 2 or more.")
     if settings.memory_budget is not None:
         parse_bytes(settings.memory_budget)
     if settings.recipe == HEAD_ONLY:
@@ -201,6 +218,8 @@ def check_settings(settings: TrainSettings) -> None:
         raise Mistake(f"--channels is {settings.channels}; it must be 1 (gray) or 3 (color).")
     if settings.size is not None and settings.resize is not None and settings.size > settings.resize:
         raise Mistake(f"--resize is {settings.resize}; it must be at least --size, {settings.size}.")
+    if settings.first_layer_rate is not None and not 0 < settings.first_layer_rate <= 1:
+        raise Mistake(f"--first-layer-rate is {settings.first_layer_rate}; it must be a share, above 0, at most 1.")
     for name in ("validation", "warmup"):
         value = getattr(settings, name)
         if value is not None and not 0 <= value < 1:
@@ -209,7 +228,7 @@ def check_settings(settings: TrainSettings) -> None:
 
 def check_frozen(settings: TrainSettings) -> None:
     """Refuse what makes no sense where the backbone is frozen and its features are computed once."""
-    if settings.weights in (None, "none"):
+    if settings.weights == "none":
         raise Mistake(
             "--recipe head trains a head on the features of a pretrained backbone; give its weights by --weights FILE, "
             "or --weights pretrained."
@@ -250,7 +269,8 @@ def with_recipe(settings: TrainSettings) -> TrainSettings:
     if settings.recipe == "paper":
         backbone = backbone or "googlenet"
         weights = weights or ("none" if backbone == "small_cnn" else "pretrained")
-    recipe = recipe_for(settings.recipe, weights not in (None, "none"))
+    comparing = compares_rows(settings) if settings.loss is None else settings.loss not in CLASS_LOSSES
+    recipe = recipe_for(settings.recipe, weights not in (None, "none", "auto"), comparing)
     changes = {name: value for name, value in asdict(recipe).items() if getattr(settings, name) is None}
     if settings.loss is None and compares_rows(settings):
         changes["loss"] = OF_ROWS
@@ -258,13 +278,16 @@ def with_recipe(settings: TrainSettings) -> TrainSettings:
         changes |= {"batch": settings.logical_batch, "logical_batch": None}
         if settings.micro_batch is None and settings.memory_budget is None:
             changes["micro_batch"] = MICRO_BATCH
+    if ALL in (settings.batch, settings.logical_batch) and settings.batches is None:
+        long = {"epochs": EPOCHS_OF_ALL, "patience": PATIENCE_OF_ALL}
+        changes |= {name: value for name, value in long.items() if getattr(settings, name) is None}
     if settings.memory_budget is not None:
         changes["cache_mb"] = min(settings.cache_mb, parse_bytes(settings.memory_budget) // 4 // 2**20)
     if settings.learning_rate is not None and settings.head_learning_rate is None:
         changes["head_learning_rate"] = settings.learning_rate * recipe.head_learning_rate / recipe.learning_rate
     kind, colon, place = settings.data.partition(":")
     data = f"{kind}:{Path(place).resolve()}" if colon else settings.data
-    if weights not in (None, "none", "pretrained"):
+    if weights not in (None, "none", "auto", "pretrained"):
         weights = str(Path(weights).resolve())
     root = data_root(settings.data_root).resolve()
     return replace(settings, backbone=backbone, weights=weights, data=data, data_root=root, **changes)
@@ -278,6 +301,11 @@ def compares_rows(settings: TrainSettings) -> bool:
 def recipe_settings(settings: TrainSettings) -> Recipe:
     """Return the part of resolved settings that a recipe decides."""
     return Recipe(**{field.name: getattr(settings, field.name) for field in fields(Recipe)})
+
+
+def images_of_batch(settings: TrainSettings) -> int:
+    """Return the images of a batch of resolved settings, in which `all` has become their number."""
+    return int(settings.batch or 1)
 
 
 def as_plain(settings: TrainSettings) -> dict[str, Any]:
@@ -297,22 +325,6 @@ def from_plain(document: dict[str, Any], where: Path) -> TrainSettings:
     root: str | None = document.get("data_root")
     values: dict[str, Any] = document | {"data_root": None if root is None else Path(root)}
     return TrainSettings(**values)
-
-
-def fits(value: Any, kind: Any) -> bool:
-    """Return whether a value of a file is of a setting's type; a path is a text, and any number a float."""
-    if kinds := get_args(kind):
-        return any(fits(value, one) for one in kinds)
-    if isinstance(value, bool) or kind is bool:
-        return isinstance(value, bool) and kind is bool
-    plain = {Path: str, float: int | float}.get(kind, kind)
-    return isinstance(value, plain) and not (plain is str and "\0" in value)
-
-
-def words_of(kind: Any) -> str:
-    """Return what a setting's type is called."""
-    called = {str: "text", Path: "path", int: "whole number", float: "number", bool: "true or false"}
-    return " or ".join(called.get(one, "null") for one in get_args(kind) or (kind,))
 
 
 def option(name: str) -> str:

@@ -82,6 +82,7 @@ def test_folders_are_no_files_and_links_are_followed(tmp_path):
     paths = ["folder.jpg", "link.jpg", "dangling.jpg", "linked/1.jpg", "link.jpg/1.jpg"]
     assert are_there(tmp_path, paths).tolist() == [False, True, False, True, False]
     assert names_in(tmp_path / "nowhere") == set()
+    assert are_there(tmp_path, ["a\0b/1.jpg", f"{'x' * 300}/1.jpg", "link.jpg"]).tolist() == [False, False, True]
 
 
 def test_a_path_out_of_the_folder_is_not_there(tmp_path):

@@ -23,7 +23,7 @@ def written(monkeypatch):
         now[0] += seconds
         log.write_due()
 
-    with log.installed():
+    with log.hold_back():
         yield log, lines, passed
 
 
@@ -70,7 +70,7 @@ def test_what_is_held_back_is_written_at_the_end(monkeypatch):
 
     handler = Kept()
     monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
-    with SeldomLog().installed():
+    with SeldomLog().hold_back():
         for number in range(3):
             say("line %d", number)
     assert lines == ["line 0", "line 2 (2 like it in a minute)"]

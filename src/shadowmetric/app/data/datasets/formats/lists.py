@@ -11,6 +11,7 @@ Memory: the paths, and the names of one folder at a time.
 """
 
 import csv
+import errno
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +28,7 @@ from shadowmetric.errors import DataMistake
 Raw = TypeVar("Raw")
 Found = TypeVar("Found")
 Class = TypeVar("Class", bound=Hashable)
+NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 MOST_SHOWN = 80  # characters of a line in a sentence
 
 
@@ -70,6 +72,16 @@ def parse_each(
     if not records:
         raise DataMistake(f"{path} has no {unit}; expected {expected}.")
     return records
+
+
+def by_number(path: Path, rows: Sequence[tuple[int, Found]]) -> dict[int, Found]:
+    """Return what a list says of each number; a number that comes twice would be one or the other by chance."""
+    found: dict[int, Found] = {}
+    for number, said in rows:
+        if number in found:
+            raise DataMistake(f"{path} has the number {number} twice; get the official archive again.")
+        found[number] = said
+    return found
 
 
 def list_images(
@@ -137,9 +149,13 @@ def are_there(folder: Path, paths: Sequence[str]) -> np.ndarray:
 
 
 def names_in(folder: Path) -> set[str]:
-    """Return the names of the files in a folder; none if there is no such folder."""
+    """Return the names of the files in a folder; none if there is no such folder, or could not be."""
     try:
         with os.scandir(folder) as entries:
             return {entry.name for entry in entries if entry.is_file()}
-    except (FileNotFoundError, NotADirectoryError):
+    except ValueError:  # a NUL in its name
         return set()
+    except OSError as error:
+        if error.errno in NO_FOLDER:
+            return set()
+        raise

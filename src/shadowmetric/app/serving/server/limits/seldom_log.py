@@ -55,7 +55,7 @@ class SeldomRepeated(logging.Filter):
                 if repeats.last is None:
                     del self.places[place]
                 else:
-                    lines.append(counted(repeats.last, repeats.count))
+                    lines.append(with_count(repeats.last, repeats.count))
                     self.places[place] = Repeats(now)
         return lines
 
@@ -66,7 +66,7 @@ def place_of(record: logging.LogRecord) -> Place:
     return record.name, record.levelno, record.pathname, record.lineno, kind
 
 
-def counted(record: logging.LogRecord, count: int) -> logging.LogRecord:
+def with_count(record: logging.LogRecord, count: int) -> logging.LogRecord:
     """Return a line that says how often it was meant."""
     line = copy.copy(record)
     if count > 1:
@@ -82,7 +82,7 @@ class SeldomLog:
         self.repeated = repeated or SeldomRepeated()
 
     @contextlib.contextmanager
-    def installed(self) -> Iterator[None]:
+    def hold_back(self) -> Iterator[None]:
         """Hold repeated lines back, for as long as this lasts."""
         handlers = list(logging.getLogger().handlers) or [logging.lastResort]
         handlers = [handler for handler in handlers if handler is not None]

@@ -33,7 +33,7 @@ router = APIRouter()
 def index(service: Here, contains: Words = "", limit: Few = 50, past: Past = 0) -> Index:
     """Tell what is searched: how many images, which classes, how the model was trained, what may be asked."""
     searched, settings = service.watched.now, service.settings
-    known, words = searched.known(), contains.casefold()
+    known, words = searched.describe(), contains.casefold()
     matching = sorted(
         (name for name in known.classes if words in name.casefold()),
         key=lambda name: (not name.casefold().startswith(words), name.casefold(), name),

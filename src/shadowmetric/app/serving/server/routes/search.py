@@ -56,11 +56,11 @@ def by_upload(service: Service, searched: Searched, body: io.BytesIO, k: int, la
     """Decode, embed, search."""
     spent: dict[str, float] = {}
     wanted = searched.label(label)
-    with service.metrics.timed("decode", spent):
+    with service.metrics.time_stage("decode", spent):
         squares = square_of(body, searched.model.about.shape, service.settings.max_pixels)
-    with service.metrics.timed("embed", spent):
+    with service.metrics.time_stage("embed", spent):
         row = searched.model.embed(squares)[0]
-    with service.metrics.timed("search", spent):
+    with service.metrics.time_stage("search", spent):
         hits = searched.nearest(row, k if wanted is not None else max(k, VOTERS), wanted)
     if wanted is not None:
         return answer(hits, spent)
@@ -74,6 +74,6 @@ def by_key(service: Service, searched: Searched, key: str, k: int, label: str | 
     """Search by a row of the index."""
     spent: dict[str, float] = {}
     wanted = searched.label(label)
-    with service.metrics.timed("search", spent):
+    with service.metrics.time_stage("search", spent):
         hits = searched.beside(key, k, wanted)
     return answer(hits, spent)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shadowmetric.app.training.tally import GAPS, Tally
-from shadowmetric.app.training.watch import Look
+from shadowmetric.app.training.steps.tally import GAPS, Tally
+from shadowmetric.app.training.steps.watch import Look
 
 LOOKS = [
     Look(0.5, (0.1, 0.2, 0.3), (0.4, 0.5, 0.6), 0.1),

@@ -2,13 +2,14 @@
 
 import itertools
 import math
+from itertools import pairwise
 
 import pytest
 import torch
 
 from shadowmetric.app.models import build_embedder
-from shadowmetric.app.training.optimizer import build_optimizer, set_rates, share_of_peak
 from shadowmetric.app.training.runs.recipes import FROM_SCRATCH, PAPER
+from shadowmetric.app.training.steps.optimizer import build_optimizer, by_layer, set_rates, share_of_peak
 from shadowmetric.losses import ShadowLoss, SoftTripleLoss
 
 
@@ -45,3 +46,17 @@ def test_frozen_layers_are_left_out_and_the_kind_is_as_asked():
     assert type(optimizer) is torch.optim.Adam
     trained = sum(len(group["params"]) for group in optimizer.param_groups)
     assert trained == sum(one.requires_grad for one in embedder.parameters()) < len(list(embedder.parameters()))
+
+
+def test_rates_fall_towards_the_first_layer():
+    parameters = [torch.nn.Parameter(torch.zeros(1)) for _ in range(17)]
+    groups = by_layer(parameters, 0.1)
+    shares = [share for share, _ in groups]
+    assert len(groups) == 8
+    assert shares[0] == 1.0
+    assert shares[-1] == pytest.approx(0.1)
+    assert all(low / high == pytest.approx(0.1 ** (1 / 7)) for high, low in pairwise(shares))
+    assert [id(one) for _, some in groups[::-1] for one in some] == [id(one) for one in parameters]
+    assert by_layer(parameters, 1.0) == [(1.0, parameters)]
+    assert by_layer([], 0.1) == []
+    assert by_layer(parameters[:1], 0.1)[0][0] == pytest.approx(0.1)

@@ -11,11 +11,11 @@ from safetensors.torch import load_file
 
 from shadowmetric import AllMiner, BatchHardMiner, HardMiner, SemiHardMiner
 from shadowmetric.app.training.loop import train
-from shadowmetric.app.training.mining_epochs import mine_as_at
 from shadowmetric.app.training.runs.run import Run
 from shadowmetric.app.training.runs.settings import TrainSettings, check_settings, with_recipe
 from shadowmetric.app.training.setup import loss_for
 from shadowmetric.app.training.show import Silent
+from shadowmetric.app.training.steps.mining_epochs import mine_as_at
 from shadowmetric.errors import Interrupted, Mistake
 from shadowmetric.losses.catalogue import CLASS_LOSSES, LOSSES
 

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from shadowmetric.losses.sums import SummedLoss, Sums
 from shadowmetric.mining.checked_batch import CheckedBatch
 from shadowmetric.ops.memory import Cost
+from shadowmetric.types import AnyLabels, Relation
 
 COUNTERS = ("place", "filled", "seen")
 
@@ -33,7 +34,7 @@ class CrossBatchMemory(SummedLoss):
     """
 
     rows: Tensor  # (size, dim), once the first batch has come
-    row_labels: Tensor  # (size,)
+    row_labels: Tensor  # (size,), or what a relation knows of each row
 
     def __init__(self, loss: nn.Module, size: int = 4096, *, warmup: int = 0):
         super().__init__()
@@ -74,7 +75,7 @@ class CrossBatchMemory(SummedLoss):
         if self.filled and self.seen >= self.warmup:
             self._check_dim(embeddings)
             others = torch.cat([others, self.rows[: self.filled].to(others.dtype)])
-            other_labels = torch.cat([other_labels, self.row_labels[: self.filled]])
+            other_labels = self._with_remembered(other_labels)
         found = self.loss.sums(
             embeddings, labels, triplets, references=others, reference_labels=other_labels, anchors_at=anchors_at
         )
@@ -87,19 +88,30 @@ class CrossBatchMemory(SummedLoss):
         return self.loss.memory(dtype, references=True)
 
     @torch.no_grad()
-    def remember(self, rows: Tensor, labels: Tensor) -> None:
+    def remember(self, rows: Tensor, labels: AnyLabels) -> None:
         """Put rows into the queue, in the place of the oldest."""
+        known = labels.rows if isinstance(labels, Relation) else labels.long()
         if self.rows.shape[1] == 0:
             with torch.inference_mode(False):  # else it could not be changed in a training step
                 self.rows = rows.new_zeros(self.size, rows.shape[1])
+                if isinstance(labels, Relation):
+                    self.row_labels = known.new_zeros(self.size, *known.shape[1:])
         self._check_dim(rows)
-        kept, kept_labels = rows.detach()[-self.size :], labels[-self.size :]
+        kept, kept_labels = rows.detach()[-self.size :], known[-self.size :]
         place = (self.place + torch.arange(len(kept), device=rows.device)) % self.size
         self.rows[place] = kept.to(self.rows.dtype)
-        self.row_labels[place] = kept_labels.long()
+        self.row_labels[place] = kept_labels
         self.place = (self.place + len(kept)) % self.size
         self.filled = min(self.filled + len(kept), self.size)
         self.seen += 1
+
+    def _with_remembered(self, labels: AnyLabels) -> AnyLabels:
+        """Return labels, or what is known of rows, and then those of the memory."""
+        known, remembered = labels.rows if isinstance(labels, Relation) else labels, self.row_labels[: self.filled]
+        if (known.dtype, known.shape[1:]) != (remembered.dtype, remembered.shape[1:]):
+            raise ValueError(f"labels is a {type(labels).__name__}, and the memory began with others; make a new one.")
+        joined = torch.cat([known, remembered])
+        return labels.with_rows(joined) if isinstance(labels, Relation) else joined
 
     def extra_repr(self) -> str:
         """Say the settings, and how much is remembered."""
@@ -125,6 +137,8 @@ class CrossBatchMemory(SummedLoss):
         if rows is not None:
             with torch.inference_mode(False):
                 self.rows = torch.empty_like(rows, device=self.row_labels.device)  # its dim is known now
+                known = state_dict.get(prefix + "row_labels", self.row_labels)
+                self.row_labels = torch.empty_like(known, device=self.row_labels.device)  # of a relation, its own shape
         counters = {name: state_dict.pop(prefix + name) for name in COUNTERS if prefix + name in state_dict}
         super()._load_from_state_dict(state_dict, prefix, *rest)
         for name, value in counters.items():

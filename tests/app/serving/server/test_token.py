@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from shadowmetric.app.serving.server import access
-from shadowmetric.app.serving.server.access import is_allowed, read_token
 from shadowmetric.app.serving.server.settings import ServeSettings
+from shadowmetric.app.serving.server.token import VARIABLE, is_allowed, read_token
 from shadowmetric.errors import Mistake
 from shadowmetric.runtime.entries import key_of
 
@@ -89,14 +88,9 @@ def test_tokens_are_compared_in_constant_time_and_shown_nowhere(monkeypatch):
 @pytest.mark.parametrize("text", [TOKEN, TOKEN + "\n", TOKEN + "\r\n"])
 def test_a_token_is_read_from_a_file_or_the_environment(tmp_path, text):
     (tmp_path / "token").write_bytes(text.encode())
-    assert read_token(tmp_path / "token", False, {access.VARIABLE: "another-one-of-many"}) == TOKEN
-    assert read_token(None, False, {access.VARIABLE: TOKEN}) == TOKEN
-    assert (
-        read_token(None, False, {})
-        == read_token(None, True, {})
-        == read_token(None, False, {access.VARIABLE: ""})
-        == ""
-    )
+    assert read_token(tmp_path / "token", False, {VARIABLE: "another-one-of-many"}) == TOKEN
+    assert read_token(None, False, {VARIABLE: TOKEN}) == TOKEN
+    assert read_token(None, False, {}) == read_token(None, True, {}) == read_token(None, False, {VARIABLE: ""}) == ""
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ active, gaps, mean_cosine  means over the looks that were taken; so are row_leng
 
 from typing import Any
 
-from shadowmetric.app.training.watch import QUANTILES, Look
+from shadowmetric.app.training.steps.watch import QUANTILES, Look
 
 GAPS = tuple(f"{side}_gap_{round(100 * share)}" for side in ("positive", "negative") for share in QUANTILES)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from shadowmetric.app.training.watch import (
+from shadowmetric.app.training.steps.watch import (
     LOOKED_AT,
     REMEDIES,
     STOP_AFTER,
