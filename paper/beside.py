@@ -48,7 +48,7 @@ TITLES = {
     "inshop": "In-Shop Clothes",
     "ham10000": "HAM10000",
     "odir5k": "ODIR-5K",
-    "glyphs": "glyphs",
+    "glyphs": "Glyphs",
 }
 PER_CENT = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "accuracy", "macro_f1", "map_at_r")
 DIGITS = {"silhouette": 3, "convergence_epoch": 1, "mean_variance": 4, "anchor_gradient": 3, "effective_rank": 1}

@@ -157,8 +157,8 @@ def test_comparisons_say_what_the_records_say(tmp_path):
         ("cub200", True, 0),
     ]
     said = answer(found)
-    assert "3 seeds, glyphs, CUB-200: beyond noise Shadow is better than Triplet in the same setting in 1 of 2" in said
-    assert "(the most: 10.0 points on glyphs) and worse in 0;" in said
+    assert "3 seeds, Glyphs, CUB-200: beyond noise Shadow is better than Triplet in the same setting in 1 of 2" in said
+    assert "(the most: 10.0 points on Glyphs) and worse in 0;" in said
     assert said.endswith("it is better on 1 and worse on 0 of 2 data sets.")
     assert best_setting(stores["cub200"].record("free"), "shadow") == "shadow own semi_hard"
     texts = {table.title: table for table in tables(stores, found)}
