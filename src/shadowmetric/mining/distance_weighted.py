@@ -63,9 +63,11 @@ class DistanceWeightedMiner(TripletMiner):
 
     def memory(self, dtype: torch.dtype = torch.float32, *, references: bool = False) -> Cost:
         """Return the bytes of streaming rows of weights, and of the triplets."""
-        rows = Bytes(row=96.0, reference=96.0) + each("positive", 200.0)
+        rows = Bytes(row=96.0, reference=96.0) + each("positive", 120.0)
         phases = streaming_phases(self.scratch_bytes, dtype, TEMPORARIES, exact=True, references=references)
-        return Cost(each("positive", 40.0), (*(rows + phase for phase in phases), NAMING))
+        peaks = tuple(rows + phase for phase in phases)
+        kept = each("positive", 40.0)
+        return Cost(kept, (*peaks, NAMING)) if references else Cost(kept, peaks).own()
 
     def mine_in_slots(self, batch: CheckedBatch, slots: Slots) -> SlotTriplets:
         """Return the triplet of each place, without a read on the host."""
