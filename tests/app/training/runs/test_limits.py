@@ -24,7 +24,7 @@ LABELS = torch.tensor([0, 0, 1, 1])
         ({"weight_decay": math.nan}, "--weight-decay is nan; it must be 0 or more."),
         ({"save_every": math.inf}, "--save-every is inf; it must be 0 or more."),
         ({"size": 5000}, "--size is 5000; it must be 4096 or less."),
-        ({"epochs": 0}, "--epochs is 0; it must be 1 or more."),
+        ({"epochs": -1}, "--epochs is -1; it must be 0 or more."),
     ],
 )
 def test_a_number_beyond_what_it_may_be_is_refused(given, sentence):

@@ -41,7 +41,7 @@ def test_the_help_says_the_defaults_of_the_recipes(name):
     ("settings", "sentence"),
     [
         ({"loss": "tripple"}, "--loss is 'tripple'; choose one of shadow, triplet"),
-        ({"recipe": "best"}, "--recipe is 'best'; choose one of default, head, paper"),
+        ({"recipe": "best"}, "--recipe is 'best'; choose one of default, head, finetune, paper"),
         ({"select_on": "train"}, "--select-on is 'train'"),
         ({"epochs": -1}, "--epochs is -1; it must be 0 or more"),
         ({"per_class": 0}, "--per-class is 0; it must be 1 or more"),
