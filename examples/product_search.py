@@ -30,7 +30,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
 from shadowmetric.app import serving
-from shadowmetric.app.compare.floors import untrained
+from shadowmetric.app.compare.floors import score_untrained
 from shadowmetric.app.serving.searching.answers_page import page_of
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.preparation import prepare
@@ -96,7 +96,7 @@ def main(arguments: list[str] | None = None) -> Found:
 
     settings = TrainSettings(data=f"folder:{folder}", epochs=options.epochs, size=options.size)
     parts = prepare(settings)
-    before = untrained(parts)[0].recall_at[1]
+    before = score_untrained(parts)[0].recall_at[1]
     scores = train(settings, options.out / "run")
     after = math.nan if scores["recall_at_1"] is None else scores["recall_at_1"]
     print(f"Recall@1 on {len(parts.dataset.test)} held-out photos of {len(parts.dataset.classes)} products, per cent")

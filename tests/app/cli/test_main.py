@@ -83,7 +83,12 @@ def test_what_editors_see_is_what_is_imported():
         for node in ast.parse(Path(shadowmetric.__file__).read_text(encoding="utf-8")).body
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name)
     )
-    homes = {alias.name: line.module for line in only_for_types for alias in line.names}
+    homes = {
+        name: line.module
+        for line in only_for_types
+        for alias in line.names
+        for name in (importlib.import_module(line.module).__all__ if alias.name == "*" else (alias.name,))
+    }
     assert sorted(homes) == sorted(shadowmetric.__all__)
     for name, home in homes.items():
         assert getattr(shadowmetric, name) is getattr(importlib.import_module(home), name)

@@ -543,6 +543,7 @@ def test_hostile_names_go_through_index_search_and_page_as_text(hostile, capfd):
     assert not elements.elements & {"script", "b&gt;", "svg", "iframe", "a"}
     assert elements.elements <= {"html", "meta", "title", "style", "h1", "h2", "section", "ol", "li", "figure"} | {
         "figcaption",
+        "p",
         "img",
         "b",
         "br",

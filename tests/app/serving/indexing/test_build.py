@@ -22,6 +22,7 @@ from shadowmetric.app.serving.indexing.listing import list_images
 from shadowmetric.errors import Mistake
 from shadowmetric.runtime.images import Shape
 from shadowmetric.runtime.index_file import read_index, write_index
+from shadowmetric.runtime.unfinished import ABANDONED
 
 COUNTS = ("images", "added", "changed", "removed", "unchanged", "embedded")
 
@@ -438,8 +439,11 @@ def test_a_kill_leaves_the_old_index_and_the_next_call_goes_on(photos, out):
 
 def test_old_pieces_of_a_killed_writer_are_removed(photos, out):
     left = out.with_name(f".{out.name}.0123456789abcdef")
-    left.write_bytes(b"half an index")
-    os.utime(left, (time.time() - 9000, time.time() - 9000))
+    left.mkdir()
+    (left / "new-x.shadowmx").write_bytes(b"half an index")
+    days_ago = time.time() - 2 * ABANDONED  # of another machine, whose locks are not seen
+    for place in (left / "new-x.shadowmx", left):
+        os.utime(place, (days_ago, days_ago))
     indexed(FakeModel(), photos, out)
     assert not left.exists()
 
