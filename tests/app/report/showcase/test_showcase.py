@@ -26,6 +26,7 @@ from shadowmetric.app.report.showcase.tsne import points_of, sample
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.preparation import Parts, parts_of
 from shadowmetric.app.training.runs.run import Run
+from shadowmetric.app.training.runs.settings import resolve_settings
 from shadowmetric.app.training.runs.trained import load_embedder
 from shadowmetric.app.training.scoring import embed
 from shadowmetric.errors import Mistake
@@ -247,7 +248,8 @@ def test_a_dataset_with_a_gallery_is_searched_there():
         return Split(ArrayImages(pixels), np.arange(count, dtype=np.int64) % 3)
 
     dataset = Dataset("shop", ZERO_SHOT, split(6), split(12), ("a", "b", "c"), gallery=split(20))
-    parts = Parts(dataset, dataset.train, None, Preprocessing(8, 8, 1), quick_settings("digits"), ())
+    settings = resolve_settings(quick_settings("digits"), size=8, resize=8, channels=1)
+    parts = Parts(dataset, dataset.train, None, Preprocessing(8, 8, 1), settings, ())
     found = make_showcase(rows, parts, replace(FEW, points=12), Stages(None))
     unit = {name: torch.nn.functional.normalize(value.double()) for name, value in rows.items()}
     for query in found.gallery:
