@@ -67,7 +67,7 @@ def test_records_of_a_reproduction_stand_beside_its_runs(tmp_path):
     write_memory(tmp_path / "some")
     report_studies([tmp_path / "some"], tmp_path / "out.html", images=False)
     found = (tmp_path / "out.html").read_text(encoding="utf-8")
-    assert "<h1>shadow on data.npz (npz)</h1>" in found
+    assert "<h1>normalized_softmax on data.npz (npz)</h1>" in found
     assert "<h3>What a loss keeps, by dimension</h3>" in found
 
 

@@ -92,7 +92,7 @@ def test_a_file_gets_a_line_a_minute(monkeypatch):
     show.moment(MOMENT)
     show.close()
     first, second, third, warning = show.console.file.getvalue().splitlines()
-    assert first == "reading images: 20 %"
+    assert first == "reading images: 20 %  40 s left"
     assert second == epoch_sentence(LINE)
     assert third.startswith("epoch 2/30 batch 5 of 10  loss 0.2000  1,000 images/s  active 25 %")
     assert third.endswith("1 min 15 s left")

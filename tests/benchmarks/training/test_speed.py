@@ -60,8 +60,11 @@ def test_a_terminal_sees_what_is_measured(monkeypatch, capsys):
     assert seen.endswith("\x1b[2K")  # the line is taken away
 
 
-def test_a_file_sees_nothing_meanwhile(monkeypatch, capsys):
-    assert rounds_seen(monkeypatch, capsys, False) == ""
+def test_a_file_gets_a_line_for_each_stage(monkeypatch, capsys):
+    lines = rounds_seen(monkeypatch, capsys, False).splitlines()
+    assert lines[0] == "small_cnn, 8 pixels: preparing"
+    assert lines[-1] == "small_cnn, 8 pixels: round 2 of 2, train"
+    assert len(lines) == len(set(lines)) == 7
 
 
 def test_control_c_offers_no_run_to_go_on_with(tmp_path, monkeypatch):
