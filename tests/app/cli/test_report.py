@@ -8,7 +8,7 @@ from report_runs import quick_settings, write_images
 
 from shadowmetric.app.cli import main
 from shadowmetric.app.cli import report as command
-from shadowmetric.app.compare.floors import raw_pixels, untrained
+from shadowmetric.app.compare.floors import score_raw_pixels, score_untrained
 from shadowmetric.app.training.loop import train
 from shadowmetric.app.training.preparation import parts_of
 from shadowmetric.app.training.runs.run import Run
@@ -78,19 +78,24 @@ def test_only_images_need_open_tsne(capsys, trained, monkeypatch):
 def test_the_headline_of_a_run_has_its_protocol_and_its_floors(capsys, trained):
     run(capsys, "a run")
     page = (trained / "report.html").read_text(encoding="utf-8")
-    lead = re.search(r'<p class="lead">(.*?)</p>\s*<p>(.*?)</p>', page)
+    lead = re.search(r'<p class="lead">(.*?)</p>\s*<p>(.*?)</p>\s*<p>(.*?)</p>', page)
     assert lead is not None
     assert re.fullmatch(
-        r"\w+ reaches [\d.]+ % Recall@1 with one seed, each test image searched among the others\.", lead[1]
+        r"Of \d+ test images .* a training image of their class as the nearest one\. "
+        r"Recall@1 of the test images each searched for among the others: [\d.]+ % \(95 % interval .*\)\.",
+        lead[1],
+    )
+    assert re.fullmatch(
+        r"\w+ reaches [\d.]+ % Recall@1 with one seed, each test image searched among the others\.", lead[2]
     )
     floors = re.fullmatch(
-        r"What was never trained reaches, in the same search: the raw pixels ([\d.]+) %, the embedder before training "
+        r"Recall@1 of what was never trained: the raw pixels ([\d.]+) %, the embedder before training "
         r"([\d.]+) %\.",
-        lead[2],
+        lead[3],
     )
     assert floors is not None
     parts = parts_of(Run(trained))
-    for found, score in zip(floors.groups(), (raw_pixels, untrained), strict=True):
+    for found, score in zip(floors.groups(), (score_raw_pixels, score_untrained), strict=True):
         assert float(found) == pytest.approx(100 * score(parts)[1]["recall_at_1"], abs=0.006)
 
 

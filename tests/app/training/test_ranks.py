@@ -47,7 +47,17 @@ def launched(*command: str) -> subprocess.CompletedProcess:
 def options() -> list[str]:
     return [
         word
-        for name in ("loss", "device", "epochs", "batches", "logical_batch", "micro_batch", "per_class", "patience")
+        for name in (
+            "data",
+            "loss",
+            "device",
+            "epochs",
+            "batches",
+            "logical_batch",
+            "micro_batch",
+            "per_class",
+            "patience",
+        )
         for word in (f"--{name.replace('_', '-')}", str(getattr(SETTINGS, name)))
     ] + ["--optimizer", "sgd", "--learning-rate", "0.1", "--freeze-batch-norm"]
 

@@ -94,7 +94,7 @@ def floor_words(group: Group, showcases: Mapping[Path, Showcase]) -> list[str]:
         return []
     said = {"raw_pixels": "the raw pixels", "untrained": "the embedder before training"}
     floors = [f"{said[name]} {100 * recall:.2f} %" for name, recall in beside[0].floors.items()]
-    return [f"What was never trained reaches, in the same search: {', '.join(floors)}."]
+    return [f"Recall@1 of what was never trained: {', '.join(floors)}."]
 
 
 def comparable(group: Group, showcases: Mapping[Path, Showcase]) -> dict[str, tuple[Member, Showcase]]:
