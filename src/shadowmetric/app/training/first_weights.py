@@ -19,7 +19,7 @@ from shadowmetric.errors import Mistake
 
 AUTO = "auto"
 PHOTO_BACKBONE = "timm:tf_efficientnet_lite0"  # 4.7 million parameters: a CPU trains it, a phone searches with it
-COST = "On 81 shop products Recall@1 was 60 to 80 % from scratch and 93 % from such weights (LOG.md)"
+COST = "On photos of birds (CUB-200) a short training from scratch reached 7 % Recall@1, such weights untrained 25 %"
 
 
 def choose_weights(settings: TrainSettings, shape: Preprocessing, look: Look | None) -> tuple[TrainSettings, str]:

@@ -88,8 +88,8 @@ class TrainSettings:
     """Of losses of triplets: mine semi-hard ones in the first so many epochs, and only then as --miner says, since
     hard ones from the start may pull all embeddings into one point."""
     backbone: str | None = None
-    """googlenet resnet18 vgg16 small_cnn timm:NAME. Default: small_cnn up to 64 pixels, resnet18 above; googlenet in
-    --recipe paper."""
+    """googlenet resnet18 vgg16 small_cnn timm:NAME. Default: timm:tf_efficientnet_lite0 for photos with pretrained
+    weights; else small_cnn up to 64 pixels, resnet18 above; googlenet in --recipe paper."""
     weights: str | None = None
     """pretrained, published by the library; a file of weights; none, from scratch; or auto, the default: published ones
     for photos larger than 64 pixels, if they are cached or can be had, else none."""
