@@ -82,7 +82,9 @@ def assert_same_run(run: Run, alone: Run) -> None:
 
 
 def test_accelerate_launches_two_processes_that_end_where_one_does(alone, tmp_path):
-    done = launched(*ACCELERATE, "-m", "shadowmetric", "train", *options(), "--out", str(tmp_path / "run"))
+    done = launched(
+        *ACCELERATE, "-m", "shadowmetric", "train", "--data", "digits", *options(), "--out", str(tmp_path / "run")
+    )
     assert "2 ranks share each batch" in " ".join(done.stderr.split())
     assert done.stdout.count("Test split") == 1  # one process speaks
     assert_same_run(Run(tmp_path / "run"), alone)
