@@ -20,8 +20,8 @@ def kernels_table(rows: Rows) -> Table:
     lines = [("*budget*", *(f"*{BUDGET[size]}*" for size in sizes), "*0*")]
     for loss, miner in cases_of(rows):
         counted = [find(rows, loss, miner, size, SLOTS) or find(rows, loss, miner, size, OURS) for size in sizes]
-        cells = [above(int(row["kernels"]), size) for row, size in zip(counted, sizes, strict=True) if row]
-        waits = {row["waits"] for row in counted if row}
+        cells = [above(row["kernels"], size) for row, size in zip(counted, sizes, strict=True) if row]
+        waits = {row["waits"] for row in counted if row and row["waits"]}
         lines.append((name_of(loss, miner), *cells, " to ".join(sorted(waits))))
     peers = [
         (f"{words}, {loss}, {miner}".rstrip(", "), *peer_cells(rows, loss, miner, sizes, peer))
@@ -91,9 +91,11 @@ def time_cell(row: dict[str, str] | None) -> str:
     return f"{float(row['ratio']):.2f}" + (f" ({row['way']})" if row["way"] else "")
 
 
-def above(kernels: int, size: int) -> str:
-    """Return the number of kernels, bold if it is above the budget of its size."""
-    return f"{kernels:,}" if kernels <= BUDGET[size] else f"**{kernels:,}**"
+def above(kernels: str, size: int) -> str:
+    """Return the number of kernels, bold if it is above the budget of its size; a dash where none were counted."""
+    if not kernels:
+        return "–"
+    return f"{int(kernels):,}" if int(kernels) <= BUDGET[size] else f"**{int(kernels):,}**"
 
 
 def name_of(loss: str, miner: str) -> str:

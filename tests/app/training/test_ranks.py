@@ -48,7 +48,6 @@ def options() -> list[str]:
     return [
         word
         for name in (
-            "data",
             "loss",
             "device",
             "epochs",
