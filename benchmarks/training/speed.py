@@ -104,6 +104,7 @@ def make_training(workload: Workload, folder: Path, batch: int, per_class: int, 
         batches=workload.batches,
         epochs=1000,
         patience=0,
+        augment="none",  # as the bare loop
     )
     return set_up(settings, Run(folder / "run"), show, resume=False)
 
